@@ -110,6 +110,17 @@ def slurm_user(request: pytest.FixtureRequest, slurm_lab: RunningLab, slurm_pyth
         until(lambda: not jobs(slurm_lab) and set(states(slurm_lab).values()) == {"idle"})
 
 
+@pytest.fixture(scope="module")
+def single_thread() -> Iterator[None]:
+    """torch on one thread: matrices of small models are slower on several."""
+    import torch  # most tests do without it
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 @pytest.fixture(scope="session")
 def warm_python(netns_lab: RunningLab, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The Python with torch loaded that the nodes of the group `nettrain` have."""

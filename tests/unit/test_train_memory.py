@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,14 +17,7 @@ from tests.support.basemodels import tuning, write_base, write_conversations
 from tests.support.smallmodel import recipe, write_tokens
 from tests.support.threads import Trainer, together
 
-
-@pytest.fixture(scope="module", autouse=True)
-def single_thread() -> Iterator[None]:
-    """Such small matrices are slower on several threads."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("single_thread")
 
 
 def limit_memory(trainer: Trainer, patch: pytest.MonkeyPatch, forward: int, backward: int) -> list[tuple[int, int]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,16 +19,8 @@ from tests.support.basemodels import tuning, write_base, write_conversations
 from tests.support.smallmodel import recipe, write_tokens
 from tests.support.threads import Trainer, together
 
+pytestmark = pytest.mark.usefixtures("single_thread")
 CPU = torch.device("cpu")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def single_thread() -> Iterator[None]:
-    """Such small matrices are slower on several threads."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,17 +22,9 @@ from railbed.train.worker.models.pretrained import Pretrained
 from tests.support.basemodels import KINDS, tuning, write_base, write_conversations
 from tests.support.threads import Trainer, together
 
+pytestmark = pytest.mark.usefixtures("single_thread")
 CLOSE = 2e-4
 """How far adapters may be apart after twelve steps on different ranks."""
-
-
-@pytest.fixture(scope="module", autouse=True)
-def single_thread() -> Iterator[None]:
-    """Such small matrices are slower on several threads."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")

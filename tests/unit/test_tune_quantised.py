@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +15,9 @@ from railbed.train.worker.models.pretrained import Pretrained
 from tests.support.basemodels import tuning, write_base, write_conversations
 from tests.support.threads import Trainer, together
 
+pytestmark = pytest.mark.usefixtures("single_thread")
 BLOCK = 64
 CLOSE = 2e-4
-
-
-@pytest.fixture(scope="module", autouse=True)
-def single_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")
