@@ -30,9 +30,11 @@ from railbed.launch.files.client import RELAY
 from railbed.launch.files.distribute import Distribution
 from railbed.launch.files.guard import BASE
 from railbed.launch.files.partial import FOLDER, Copy
+from railbed.launch.files.participant import Participant
 from railbed.launch.files.peers import RANDOM_BYTES, REQUEST, Broken, PieceServer, fetch
 from railbed.launch.files.pieces import PIECE_BYTES
 from railbed.launch.files.ship import Parcel, parcel
+from railbed.launch.protocol import Message
 from railbed.model import events
 from railbed.model.cluster import Cluster, Node, Port, Rail, Training
 from railbed.model.record import Record
@@ -238,6 +240,25 @@ def test_a_killed_relay_is_started_again_and_others_find_another_source(
     assert any(notice.endswith("; the copy will be continued") for notice in site.notices())
     behind = "b" if killed == "a" else "c"
     assert any(f"{killed} stopped passing files on to {behind}: " in notice for notice in site.notices())
+    assert [site.content(name) for name in NAMES] == [sent(site.files)] * 3
+
+
+def test_a_relay_killed_before_it_admits_a_node_leaves_nobody_waiting(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    really_send, killed = Participant.send, list[str]()
+
+    def send(source: Participant, message: Message) -> None:
+        if message["do"] == "admit" and not killed:
+            killed.append(source.name)
+            os.kill(relay_of(source.name), signal.SIGKILL)
+        else:
+            really_send(source, message)
+
+    monkeypatch.setattr(Participant, "send", send)
+    site.distribute()
+    assert killed
+    assert site.failed == {}
     assert [site.content(name) for name in NAMES] == [sent(site.files)] * 3
 
 

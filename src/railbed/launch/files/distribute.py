@@ -8,6 +8,7 @@ machine, which happens only if no node can get it from another. See `relay` for 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import secrets
 import time
 from collections.abc import AsyncGenerator, Iterable, Iterator
@@ -42,8 +43,7 @@ class Distribution:
         self._fleet, self._cluster, self._parcel, self._pieces = fleet, cluster, parcel, parcel.pieces
         self._nodes = {name: Participant.of(cluster, name) for name in nodes}
         self._records: asyncio.Queue[Record | None] = asyncio.Queue()
-        self._keys: dict[int, tuple[Participant, str]] = {}
-        """Which node gets which key, by number, until the source listens."""
+        self._numbers = itertools.count()
         self._reported = 0.0
         self.failed: dict[str, DeviceError] = {}
         """Nodes that did not get it, and why."""
@@ -72,7 +72,7 @@ class Distribution:
         """Run the relay of a node until the parcel is everywhere; start it again if it breaks."""
         for attempt in range(1, ATTEMPTS + 1):
             error = await self._relayed(node)
-            node.disconnect()
+            self._disconnect(node)
             if error is None or node.is_complete:  # it may be lost while it serves others, who find another source
                 break
             if attempt == ATTEMPTS or (isinstance(error, NodeRefuses) and not isinstance(error, NodeSilent)):
@@ -84,6 +84,13 @@ class Distribution:
             self._assign()
             await asyncio.sleep(RETRY_SECONDS)
         self._assign()
+
+    def _disconnect(self, node: Participant) -> None:
+        """Note that a relay has ended: whoever waits for its answer needs another source; connected nodes notice."""
+        node.disconnect()
+        for other in self._nodes.values():
+            if other.source == node.name and other.admission:
+                other.source = other.admission = None
 
     async def _relayed(self, node: Participant) -> DeviceError | None:
         try:
@@ -151,10 +158,7 @@ class Distribution:
             if not node.lacks_source:
                 continue
             if source := best_source(node, self._nodes):
-                number, key = len(self._keys), secrets.token_hex(32)
-                self._keys[number] = (node, key)
-                node.source = source.name
-                source.send({"do": "admit", "key": key, "number": number})
+                node.await_admission(source, next(self._numbers), secrets.token_hex(32))
             elif all(other.has_answered for other in self._nodes.values()):
                 node.source = CONTROL
                 node.feeding = asyncio.create_task(self._feed(node))
@@ -164,13 +168,14 @@ class Distribution:
 
     def _let_fetch(self, source: Participant, number: int, ports: dict[str, int]) -> None:
         """Give a node its key and the places where the source listens."""
-        node, key = self._keys.get(number, (None, ""))
-        if node is None or node.source != source.name:
-            return
-        if places := node.places(source, ports):
-            node.send({"do": "fetch", "key": key, "places": places})
-        else:
-            self._replace_source(node, "it listens on no rail")
+        for node in self._nodes.values():
+            if node.source != source.name or node.admission is None or node.admission.number != number:
+                continue
+            key, node.admission = node.admission.key, None
+            if places := node.places(source, ports):
+                node.send({"do": "fetch", "key": key, "places": places})
+            else:
+                self._replace_source(node, "it listens on no rail")
 
     def _replace_source(self, node: Participant, why: str) -> None:
         if node.source:

@@ -15,6 +15,14 @@ CONTROL = ""
 """The source of a node that gets pieces from this machine."""
 
 
+@dataclass(frozen=True)
+class Admission:
+    """A key that a source accepts once it has answered."""
+
+    number: int
+    key: str = field(repr=False)
+
+
 @dataclass
 class Participant:
     """A node that takes part in a distribution."""
@@ -35,6 +43,8 @@ class Participant:
     """Pieces that it had when its relay was started."""
     source: str | None = None
     """The node that it gets pieces from, or CONTROL; None if nobody sends any."""
+    admission: Admission | None = None
+    """What the source has been asked for and not yet answered."""
     address: str = ""
     """The address of the source that it connected to."""
     unusable: set[str] = field(default_factory=set)
@@ -67,7 +77,12 @@ class Participant:
 
     def disconnect(self) -> None:
         """Note that its relay has ended."""
-        self.client, self.source = None, None
+        self.client, self.source, self.admission = None, None, None
+
+    def await_admission(self, source: Participant, number: int, key: str) -> None:
+        """Ask a source to serve it."""
+        self.source, self.admission = source.name, Admission(number, key)
+        source.send({"do": "admit", "key": key, "number": number})
 
     def send(self, message: Message) -> None:
         """Send a command, if its relay runs."""
