@@ -77,6 +77,7 @@ soak-x86: setup
 
 # The tests marked `soak`: random faults, every bench experiment and every collective on emulated machines.
 soak-tests: setup
+	@PYTHON="$(PYTHON)" APT_PACKAGES="cmake g++ make" sh tools/setup.sh "$(VENV)"
 	@echo "soak-tests takes about 50 minutes on two cores"
 	@$(BIN)/pytest --soak -n 2 --dist loadgroup --no-loadscope-reorder --durations=0 --durations-min=1
 

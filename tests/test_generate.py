@@ -72,9 +72,9 @@ def test_what_cannot_be_is_one_sentence(trained_here: Path, arguments: list[str]
 
 @pytest.mark.filterwarnings("ignore")
 def test_an_adapter_answers_side_by_side_and_merged(trained_here: Path, tmp_path: Path) -> None:
-    """Two columns in 80; merged into one model it gives the same tokens; and it becomes a GGUF file."""
+    """Two columns in 80; merged into one model it gives the same tokens; and it becomes a GGUF file, with a notice."""
     pytest.importorskip("peft")
-    base = write_model(tmp_path / "base", "llama", chat=True)
+    base = write_model(tmp_path / "base", "llama", chat=True, style="mistral")
     write_adapter(base, tmp_path / "adapter", "none", use_rslora=True)
     (run,) = (trained_here / "runs").glob("*-train")
     where = ("-c", run / "cluster.yaml", "--node", "here")
@@ -97,6 +97,7 @@ def test_an_adapter_answers_side_by_side_and_merged(trained_here: Path, tmp_path
     gguf = railbed(tmp_path, "export", tmp_path / "adapter", "gguf", "--gguf", "--type", "q8_0", *where)
     assert gguf.code == 0, gguf
     assert "ollama create NAME -f " in gguf.out
+    assert "llama.cpp can only do both or neither, and does neither" in gguf.err
     assert sorted(path.name for path in (tmp_path / "gguf").iterdir()) == ["Modelfile", "manifest.json", "model.gguf"]
     assert (tmp_path / "gguf" / "model.gguf").read_bytes()[:4] == b"GGUF"
     left = {path.name for path in (trained_here / "work" / ".railbed" / "runs").iterdir()}

@@ -5,15 +5,20 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 PACKAGE = "llama-cpp-python==0.3.36"
 """Its source package contains llama.cpp."""
 PROGRAM = Path(__file__).parent / "llamacpp_greedy.c"
+TOOLS = ("cmake", "make", "cc", "c++")
 BUILD_SECONDS = 3600
 OPTIONS = (
     "-DCMAKE_BUILD_TYPE=Release",
@@ -38,6 +43,8 @@ def build() -> Path:
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         libraries = folder / "build" / "bin"
+        if missing := [tool for tool in TOOLS if shutil.which(tool) is None]:
+            pytest.skip(f"llama.cpp cannot be built without {', '.join(missing)}: apt-get install cmake g++ make")
         if not (libraries / "libllama.so").exists():
             source = _source(folder)
             run("cmake", "-S", source, "-B", folder / "build", *OPTIONS)
@@ -69,3 +76,12 @@ def greedy(program: Path, file: Path, prompt: str, count: int) -> dict[str, Any]
     assert done.returncode == 0, done.stderr[-2000:]
     result: dict[str, Any] = json.loads(done.stdout)
     return result
+
+
+def tokenize(program: Path, file: Path, texts: Sequence[str]) -> tuple[list[list[int]], list[bytes]]:
+    """Return the tokens of each text, and the bytes that each token of the vocabulary stands for."""
+    data = "".join(f"{text}\0" for text in texts).encode()
+    done = subprocess.run([program, file], input=data, capture_output=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    result = json.loads(done.stdout)
+    return result["tokens"], [bytes.fromhex(piece) for piece in result["pieces"]]

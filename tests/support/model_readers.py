@@ -17,7 +17,8 @@ from railbed.train.generate import record_of
 from railbed.train.results.adapter import AdapterFolder
 from railbed.train.worker.io.weights import Weights
 from railbed.train.worker.results.gguf.architectures import architecture_of
-from railbed.train.worker.results.gguf.vocabulary import vocabulary_settings
+from railbed.train.worker.results.gguf.tokenizerfile import TokenizerFile
+from railbed.train.worker.results.gguf.vocabulary import name_in_file, vocabulary_differences, vocabulary_settings
 
 CONFIG = {
     "model_type": "llama",
@@ -47,6 +48,57 @@ TOKENIZER = {
     "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "use_regex": True},
     "post_processor": {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "<end>"}}]},
     "model": {"type": "BPE", "vocab": {"<end>": 0, "a": 1, "b": 2, "ab": 3}, "merges": ["a b", ["a", "b"]]},
+}
+PIECES = {
+    text: number for number, text in enumerate(["<s>", *(f"<0x{byte:02X}>" for byte in range(256)), "▁", "a", "▁a"])
+}
+SPM = {
+    "added_tokens": [{"id": 0, "content": "<s>", "special": True, "normalized": True}],
+    "normalizer": {
+        "type": "Sequence",
+        "normalizers": [
+            {"type": "Prepend", "prepend": "▁"},
+            {"type": "Replace", "pattern": {"String": " "}, "content": "▁"},
+        ],
+    },
+    "post_processor": {
+        "type": "TemplateProcessing",
+        "single": [{"SpecialToken": {"id": "<s>"}}, {"Sequence": {"id": "A"}}],
+    },
+    "model": {"type": "BPE", "byte_fallback": True, "vocab": PIECES, "merges": [["▁", "a"]]},
+}
+METASPACE = {
+    **SPM,
+    "normalizer": None,
+    "pre_tokenizer": {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "first", "split": True},
+}
+GEMMA2 = {
+    **CONFIG,
+    "model_type": "gemma2",
+    "hidden_activation": "gelu_pytorch_tanh",
+    "rope_parameters": None,
+    "head_dim": 16,
+    "query_pre_attn_scalar": 16,
+    "sliding_window": 8,
+    "layer_types": ["sliding_attention", "full_attention"],
+    "attn_logit_softcapping": 50.0,
+    "final_logit_softcapping": 30.0,
+}
+GEMMA3 = {
+    **GEMMA2,
+    "model_type": "gemma3_text",
+    "layer_types": ["sliding_attention"] * 2,
+    "attn_logit_softcapping": None,
+    "final_logit_softcapping": None,
+    "rope_parameters": {"full_attention": {"rope_theta": 1e6}, "sliding_attention": {"rope_theta": 1e4}},
+}
+PHI3 = {
+    **CONFIG,
+    "model_type": "phi3",
+    "sliding_window": 64,
+    "original_max_position_embeddings": 32,
+    "rope_scaling": {"type": "su", "long_factor": [1.5] * 8, "short_factor": [1.0] * 8},
+    "rope_parameters": None,
 }
 ADAPTER = {"peft_type": "LORA", "lora_alpha": 8, "r": 4, "base_model_name_or_path": "/nowhere"}
 NOTES = {"base": {"path": "/nowhere", "digest": "", "quantisation": "nf4", "double": True, "compute_dtype": "float32"}}
@@ -95,16 +147,25 @@ def model_readers(folder: Path) -> Iterator[tuple[str, ReadText, list[str]]]:
         architecture = architecture_of(model)
         architecture.settings(model, architecture.name)
         architecture.added(model)
+        architecture.differences(model)
 
-    configs = [CONFIG, {**CONFIG, "rope_parameters": YARN, "model_type": "qwen2"}, GPT2]
+    def tokenizer() -> None:
+        content = TokenizerFile.open(place)
+        vocabulary_differences(content)
+        name_in_file(content, "phi3")
+        vocabulary_settings(content, 300, {1})
+
+    configs = [CONFIG, {**CONFIG, "rope_parameters": YARN, "model_type": "qwen2"}, GPT2, GEMMA2, GEMMA3, PHI3]
     tokens = {"eos_token": "<end>", "bos_token": {"content": "a"}, "chat_template": [{"name": "x", "template": "y"}]}
     yield "model's config", with_file("config.json", config), [json.dumps(content) for content in configs]
     yield (
         "model's tokenizer",
-        with_file("tokenizer.json", lambda: vocabulary_settings(place, 8)),
-        [json.dumps(TOKENIZER)],
+        with_file("tokenizer.json", tokenizer),
+        [json.dumps(content) for content in (TOKENIZER, SPM, METASPACE)],
     )
-    settings = with_file("tokenizer_config.json", lambda: (chat_template(place), vocabulary_settings(place, 8)))
+    settings = with_file(
+        "tokenizer_config.json", lambda: (chat_template(place), vocabulary_settings(TokenizerFile.open(place), 8))
+    )
     yield "tokenizer's settings", settings, [json.dumps(tokens)]
     index = json.dumps({"metadata": {}, "weight_map": {"a": "b.safetensors"}})
     yield "index of weights", with_file("model.safetensors.index.json", lambda: Weights(place)), [index]

@@ -14,6 +14,7 @@ from railbed.train.models.gpt import GptSettings
 from railbed.train.worker.io.export import export
 from railbed.train.worker.models.base import BuildOptions
 from railbed.train.worker.models.gpt import Gpt
+from tests.support.spm import write_spm
 
 transformers: Any = import_module("transformers")
 """Without types: mypy would read all of it, for minutes."""
@@ -29,6 +30,7 @@ LLAMA = {
     "num_key_value_heads": 2,
     "max_position_embeddings": 128,
 }
+GEMMA = {**LLAMA, "head_dim": 32, "query_pre_attn_scalar": 32, "sliding_window": 16}
 GPT2 = {"n_embd": 64, "n_layer": 2, "n_head": 4, "n_positions": 128}
 CONFIGS: dict[str, tuple[str, dict[str, Any]]] = {
     "llama": ("LlamaConfig", LLAMA),
@@ -36,6 +38,10 @@ CONFIGS: dict[str, tuple[str, dict[str, Any]]] = {
     "qwen2": ("Qwen2Config", LLAMA),
     "qwen3": ("Qwen3Config", {**LLAMA, "head_dim": 24}),
     "gpt2": ("GPT2Config", GPT2),
+    "gemma": ("GemmaConfig", {**LLAMA, "head_dim": 32}),
+    "gemma2": ("Gemma2Config", GEMMA),
+    "gemma3_text": ("Gemma3TextConfig", {**GEMMA, "num_hidden_layers": 7}),
+    "phi3": ("Phi3Config", {**LLAMA, "original_max_position_embeddings": 128}),
 }
 
 
@@ -55,10 +61,12 @@ def write_tokenizer(folder: Path, *, chat: bool = False) -> int:
     return int(tokenizer.get_vocab_size())
 
 
-def write_model(folder: Path, kind: str, *, chat: bool = False, scale: float = 0.3, **changes: Any) -> Path:
-    """Write a model with random weights, large enough for its scores to differ."""
+def write_model(
+    folder: Path, kind: str, *, chat: bool = False, style: str = "", scale: float = 0.3, **changes: Any
+) -> Path:
+    """Write a model with random weights, large enough for its scores to differ; `style` is that of the tokenizer."""
     folder.mkdir(parents=True)
-    vocabulary = write_tokenizer(folder, chat=chat)
+    vocabulary = write_spm(folder, style, chat=chat) if style else write_tokenizer(folder, chat=chat)
     name, settings = CONFIGS[kind]
     config = getattr(transformers, name)(
         **{**settings, "vocab_size": vocabulary, "bos_token_id": 0, "eos_token_id": 0, "pad_token_id": None, **changes}

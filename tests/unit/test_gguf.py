@@ -11,11 +11,14 @@ import pytest
 import torch
 
 from railbed.errors import ModelError
+from railbed.train.base.folder import ModelFolder
 from railbed.train.worker.io.weights import Weights
-from railbed.train.worker.results.gguf.architectures import ARCHITECTURES
+from railbed.train.worker.results.gguf.architectures import ARCHITECTURES, architecture_of
 from railbed.train.worker.results.gguf.number_types import Q8_0, stored
+from railbed.train.worker.results.gguf.tokenizerfile import TokenizerFile
+from railbed.train.worker.results.gguf.vocabulary import SPLITS, pre_tokenizer
 from railbed.train.worker.results.publish import open_source, write_as_gguf
-from tests.support.tinymodels import TEMPLATE, own_folder, transformers, write_model
+from tests.support.tinymodels import CONFIGS, TEMPLATE, own_folder, transformers, write_model
 
 gguf = pytest.importorskip("gguf")
 pytestmark = pytest.mark.xdist_group("models")
@@ -49,7 +52,7 @@ def undone(tensor: torch.Tensor, heads: int) -> torch.Tensor:
 
 def expected_tensors(folder: Path, kind: str) -> dict[str, torch.Tensor]:
     """Return the model's tensors under llama.cpp's names, by the library's own list of names."""
-    architecture = {"mistral": "LLAMA"}.get(kind, kind.upper())
+    architecture = {"mistral": "LLAMA", "gemma3_text": "GEMMA3"}.get(kind, kind.upper())
     layers = json.loads((folder / "config.json").read_text()).get("num_hidden_layers", 2)
     names = gguf.get_tensor_name_map(gguf.MODEL_ARCH[architecture], layers)
     tensors = {}
@@ -57,12 +60,16 @@ def expected_tensors(folder: Path, kind: str) -> dict[str, torch.Tensor]:
         own = names.get_name(name, try_suffixes=(".weight", ".bias"))
         assert own, name
         tensors[own] = tensor.T if kind == "gpt2" and own.startswith("blk") and tensor.dim() == 2 else tensor
+        if "gemma" in kind and tensor.dim() == 1:
+            tensors[own] = tensor + 1
     return tensors
 
 
-@pytest.mark.parametrize("kind", ["llama", "mistral", "qwen2", "qwen3", "gpt2"])
+@pytest.mark.parametrize(
+    "kind", ["llama", "mistral", "qwen2", "qwen3", "gpt2", "gemma", "gemma2", "gemma3_text", "phi3"]
+)
 def test_every_tensor_is_there_under_its_name(kind: str, tmp_path: Path) -> None:
-    folder = write_model(tmp_path / kind, kind, tie_word_embeddings=kind in {"gpt2", "qwen3"})
+    folder = write_model(tmp_path / kind, kind, tie_word_embeddings=kind in {"gpt2", "qwen3"} or "gemma" in kind)
     reader = converted(folder, tmp_path / "gguf")
     values, expected = values_of(reader), expected_tensors(folder, kind)
     assert values.keys() == expected.keys()
@@ -108,8 +115,35 @@ def test_the_settings_of_a_llama(tmp_path: Path) -> None:
         "tokenizer.ggml.bos_token_id": 0,
         "tokenizer.ggml.eos_token_id": 0,
         "tokenizer.ggml.add_bos_token": False,
+        "tokenizer.ggml.add_eos_token": False,
         "tokenizer.chat_template": TEMPLATE,
     }
+
+
+def test_the_settings_of_gemma_and_phi_3(tmp_path: Path) -> None:
+    gemma2 = settings_of(converted(write_model(tmp_path / "gemma2", "gemma2"), tmp_path / "a"))
+    caps = ("attn_logit_softcapping", "final_logit_softcapping", "attention.sliding_window", "attention.key_length")
+    assert [gemma2[f"gemma2.{key}"] for key in caps] == [50.0, 30.0, 16, 32]
+    rope = {
+        "full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 5e5},
+        "sliding_attention": {"rope_type": "default", "rope_theta": 2e4},
+    }
+    gemma3 = settings_of(
+        converted(write_model(tmp_path / "gemma3", "gemma3_text", rope_parameters=rope), tmp_path / "b")
+    )
+    keys = ("freq_base", "freq_base_swa", "scaling.type", "scaling.factor")
+    assert [gemma3[f"gemma3.rope.{key}"] for key in keys] == [5e5, 2e4, "linear", 8.0]
+    factors = {"long_factor": [float(n) for n in range(1, 9)], "short_factor": [1.0] * 8}
+    long = {"rope_type": "longrope", "rope_theta": 1e4, "original_max_position_embeddings": 32, **factors}
+    reader = converted(
+        write_model(tmp_path / "phi3", "phi3", rope_parameters=long, original_max_position_embeddings=32),
+        tmp_path / "c",
+    )
+    phi3 = settings_of(reader)
+    assert phi3["phi3.rope.scaling.original_context_length"] == 32
+    assert phi3["phi3.rope.scaling.attn_factor"] == pytest.approx((1 + 2 / 5) ** 0.5)  # 128 is 2^7, 32 is 2^5
+    assert phi3["phi3.attention.sliding_window"] == 0
+    assert values_of(reader)["rope_factors_long.weight"].tolist() == factors["long_factor"]
 
 
 def test_own_models_have_their_context_and_the_name_of_their_pre_tokenizer(tmp_path: Path) -> None:
@@ -175,7 +209,7 @@ def test_rows_that_do_not_fill_blocks_are_stored_in_16_bits(tmp_path: Path) -> N
         ("config.json", {"quantization_config": {"x": 1}}, "is quantised already"),
         ("tokenizer.json", {"pre_tokenizer": {"type": "Whitespace"}}, "by rules that have no known name in llama.cpp"),
         ("tokenizer.json", {"normalizer": {"type": "Lowercase"}}, "by rules that have no known name in llama.cpp"),
-        ("tokenizer.json", {"model": {"type": "Unigram"}}, "is not a byte-level BPE"),
+        ("tokenizer.json", {"model": {"type": "Unigram"}}, "is not a BPE, the only kind"),
         ("tokenizer.json", {"added_tokens": [{"id": "x"}]}, "an added token has no number"),
     ],
 )
@@ -192,14 +226,49 @@ def test_what_cannot_be_converted_is_one_sentence(
 
 def test_pre_tokenizers_of_well_known_models_have_names(tmp_path: Path) -> None:
     """As their tokenizer.json has them."""
-    from railbed.train.worker.results.gguf.vocabulary import SPLITS, pre_tokenizer
-
     for regex, name in SPLITS.items():
         split = {"type": "Split", "pattern": {"Regex": regex}, "behavior": "Isolated", "invert": False}
         level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False, "use_regex": False}
         content = {"pre_tokenizer": {"type": "Sequence", "pretokenizers": [split, level]}}
-        assert pre_tokenizer(tmp_path, content) == name
+        assert pre_tokenizer(TokenizerFile(tmp_path, content, {}, {}, {})) == name
         assert name in {"llama-bpe", "qwen2"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "change", "sentence"),
+    [
+        ("gemma", {"tie_word_embeddings": False}, "llama.cpp has no gemma with a separate matrix lm_head"),
+        ("gemma", {"hidden_activation": "relu"}, "with the activation gelu_pytorch_tanh only"),
+        ("gemma", {"use_bidirectional_attention": True}, "whose tokens attend to those after them"),
+        ("gemma2", {"layer_types": ["full_attention"] * 2}, "gemma2 with full attention in layers 2, 4, … only"),
+        ("gemma2", {"query_pre_attn_scalar": 7}, "with query_pre_attn_scalar 32 only"),
+        ("gemma2", {"attn_logit_softcapping": None}, "no gemma2 without attn_logit_softcapping"),
+        ("gemma3_text", {"final_logit_softcapping": 30.0}, "no gemma3 with final_logit_softcapping"),
+        (
+            "gemma3_text",
+            {"layer_types": None, "sliding_window_pattern": 3},
+            "with full attention in layers 6, 12, … only",
+        ),
+        (
+            "gemma3_text",
+            {"rope_parameters": {"sliding_attention": {"rope_type": "linear"}}},
+            "rotary positions of type 'linear' have no place",
+        ),
+        ("phi3", {"rope_parameters": {"rope_type": "linear"}}, "rotary positions of type 'linear' have no place"),
+        ("phi3", {"rope_parameters": {"rope_type": "su", "long_factor": [1.0]}}, "long_factor of the rotary positions"),
+    ],
+)
+def test_shapes_that_llama_cpp_does_not_have_are_one_sentence(
+    tmp_path: Path, kind: str, change: dict[str, Any], sentence: str
+) -> None:
+    settings = CONFIGS[kind][1]
+    (tmp_path / "config.json").write_text(
+        json.dumps({"model_type": kind, "vocab_size": 9, "rms_norm_eps": 1e-6, **settings, **change})
+    )
+    folder = ModelFolder.open(tmp_path)
+    architecture = architecture_of(folder)
+    with pytest.raises(ModelError, match=sentence):
+        _ = architecture.settings(folder, architecture.name), architecture.added(folder)
 
 
 def test_every_supported_type_is_one_of_llama_cpp() -> None:

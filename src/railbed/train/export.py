@@ -155,7 +155,7 @@ async def _make_and_receive(  # noqa: PLR0917  (what is made, where, and where i
 
 
 async def _made(fleet: Fleet, place: Place, request: Message, sizes: list[int]) -> AsyncGenerator[Record, None]:
-    """Run the program; yield its progress, and append the number of bytes that it wrote to `sizes`."""
+    """Run the program; yield its progress and notices, and append the number of bytes that it wrote to `sizes`."""
     async with aclosing(messages_of(fleet, place, PROGRAM, request)) as messages:
         async for message in messages:
             match message:
@@ -167,6 +167,8 @@ async def _made(fleet: Fleet, place: Place, request: Message, sizes: list[int]) 
                         done=done if isinstance(done, int) else None,
                         total=total if isinstance(total, int) else None,
                     )
+                case {"kind": "notice", "message": str(text)}:
+                    yield events.Notice(message=text)
                 case {"kind": "done", "bytes": int(size)}:
                     sizes.append(size)
 

@@ -4,8 +4,9 @@
 
 The request has `folder` (a model or an adapter), `into` (a folder that is new or empty), `merge` (the folder must have
 an adapter), `gguf` (a number type, `auto`, or null for safetensors), `dtype` (a type for merged weights, or null for
-that of the model), `name`, and `models` (where models from other machines are stored). Sends `progress`; the folder is
-sealed with a manifest at the end, and without one it is incomplete.
+that of the model), `name`, and `models` (where models from other machines are stored). Sends `progress`, and a `notice`
+for whatever llama.cpp does differently with the model; the folder is sealed with a manifest at the end, and without one
+it is incomplete.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from railbed.train.results.adapter import AdapterFolder, is_adapter, require_unc
 from railbed.train.state.checkpoints import MANIFEST, Written, seal, write_synced
 from railbed.train.worker.io.tensorfile import TensorLayout, write_each
 from railbed.train.worker.io.weights import SINGLE, Weights
-from railbed.train.worker.results.gguf.convert import convert
+from railbed.train.worker.results.gguf.convert import convert, differences
 from railbed.train.worker.results.merge import MergedWeights
 from railbed.train.worker.results.serve import serve
 
@@ -101,6 +102,8 @@ def run(request: Mapping[str, Any], messages: Messages) -> Mapping[str, object]:
 
     if request["gguf"]:
         files = write_as_gguf(source, into, request["gguf"], str(request["name"]), report)
+        for sentence in differences(source.folder, source.tokenizer):
+            messages.send("notice", message=sentence)
     else:
         files = write_as_safetensors(source, into, report)
     seal(into, source.step, files)

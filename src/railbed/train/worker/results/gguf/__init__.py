@@ -2,7 +2,11 @@
 
 container       the format itself
 number_types    fp32, fp16, bf16, and 8 bits in blocks of 32
-architectures   names of tensors and settings there, for each type of model
-vocabulary      a tokenizer.json as llama.cpp wants it
+architecture    what a type of model is there; architectures lists them: llama, gemma, phi3 have their details
+rotary          settings of rotary positions
+tokenizerfile   what a tokenizer.json has
+tokens          its tokens and their types
+sentencepiece   scores and spaces of tokenizers with ▁ and bytes
+vocabulary      a tokenizer as llama.cpp wants it
 convert         a model's folder to a file
 """

@@ -34,7 +34,14 @@ class Signed:
     values: Sequence[int]
 
 
-Setting = Unsigned | float | bool | str | Sequence[str] | Signed
+@dataclass(frozen=True, slots=True)
+class Reals:
+    """A list of numbers of 32 bits with a fraction."""
+
+    values: Sequence[float]
+
+
+Setting = Unsigned | float | bool | str | Sequence[str] | Signed | Reals
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +105,8 @@ def _value(value: Setting) -> bytes:
             return struct.pack("<If", FLOAT32, value)
         case str():
             return struct.pack("<I", STRING) + _string(value)
-        case Signed(numbers):
-            return struct.pack(f"<IIQ{len(numbers)}i", ARRAY, INT32, len(numbers), *numbers)
+        case Signed(numbers) | Reals(numbers):
+            kind, letter = (INT32, "i") if isinstance(value, Signed) else (FLOAT32, "f")
+            return struct.pack(f"<IIQ{len(numbers)}{letter}", ARRAY, kind, len(numbers), *numbers)
         case texts:
             return struct.pack("<IIQ", ARRAY, STRING, len(texts)) + b"".join(map(_string, texts))

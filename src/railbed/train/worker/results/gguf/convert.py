@@ -11,10 +11,12 @@ from railbed.errors import ModelError
 from railbed.train.base.folder import ModelFolder
 from railbed.train.state.checkpoints import Written
 from railbed.train.worker.io.tensorfile import TensorLayout, bytes_of
-from railbed.train.worker.results.gguf.architectures import Architecture, architecture_of
+from railbed.train.worker.results.gguf.architecture import Architecture
+from railbed.train.worker.results.gguf.architectures import architecture_of
 from railbed.train.worker.results.gguf.container import Setting, TensorPlan, Unsigned, write_gguf
 from railbed.train.worker.results.gguf.number_types import BF16, BLOCK, F16, F32, NUMBER_TYPES, Q8_0, NumberType, stored
-from railbed.train.worker.results.gguf.vocabulary import vocabulary_settings
+from railbed.train.worker.results.gguf.tokenizerfile import TokenizerFile
+from railbed.train.worker.results.gguf.vocabulary import name_in_file, vocabulary_differences, vocabulary_settings
 
 QUANTISATION_VERSION = 2
 EXACT = ("position_embd.weight", "rope_freqs.weight")
@@ -36,6 +38,7 @@ def convert(
 ) -> Written:
     """Write the model to a new file; raise ModelError if its type or its tokenizer is not supported."""
     architecture = architecture_of(folder)
+    tokens = TokenizerFile.open(tokenizer)
     kind = _number_type(number_type, layouts)
     added = architecture.added(folder)
     homes = _homes(architecture, layouts)
@@ -44,11 +47,11 @@ def convert(
     settings: dict[str, Setting] = {
         "general.architecture": architecture.name,
         "general.type": "model",
-        "general.name": name,
+        "general.name": name_in_file(tokens, name),
         "general.file_type": Unsigned(kind.file_type),
         "general.quantization_version": Unsigned(QUANTISATION_VERSION),
         **architecture.settings(folder, architecture.name),
-        **vocabulary_settings(tokenizer, folder.count("vocab_size")),
+        **vocabulary_settings(tokens, folder.count("vocab_size"), folder.ends),
     }
     done = 0
 
@@ -64,6 +67,11 @@ def convert(
 
     alive: list[torch.Tensor] = []
     return write_gguf(file, settings, plans, data)
+
+
+def differences(folder: ModelFolder, tokenizer: Path) -> list[str]:
+    """Return sentences about what llama.cpp does differently with this model than transformers."""
+    return [*architecture_of(folder).differences(folder), *vocabulary_differences(TokenizerFile.open(tokenizer))]
 
 
 def _number_type(name: str, layouts: Mapping[str, TensorLayout]) -> NumberType:

@@ -1,0 +1,126 @@
+"""What a tokenizer.json has: a vocabulary, merges, added tokens, and the tokens around a text. All of it is foreign."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from railbed.errors import ModelError
+from railbed.train.base.files import TOKENIZER, read_json
+
+TOKENIZER_BYTES = 256 << 20
+TOKENS = 4_000_000
+"""The most tokens of a vocabulary."""
+Pair = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddedToken:
+    """A token that is searched for in a text before the rest is split and merged."""
+
+    text: str
+    special: bool
+    normalized: bool
+    """Whether it is searched for in the text as it is after normalisation."""
+    lstrip: bool
+    rstrip: bool
+    """Whether it takes the spaces before or after it with it."""
+    single_word: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TokenizerFile:
+    """The content of a tokenizer.json with a BPE."""
+
+    path: Path
+    content: Mapping[str, Any]
+    model: Mapping[str, Any]
+    vocabulary: Mapping[str, int]
+    added: Mapping[int, AddedToken]
+
+    @classmethod
+    def open(cls, folder: Path) -> TokenizerFile:
+        """Read the file in a folder; raise ModelError if it is damaged, or is not a BPE."""
+        path = folder / TOKENIZER
+        content = read_json(path, TOKENIZER_BYTES)
+        model = content.get("model")
+        if not isinstance(model, dict) or model.get("type", "BPE") != "BPE":
+            raise ModelError(f"{path} is not a BPE, the only kind of tokenizer that railbed writes as GGUF")
+        vocabulary = model.get("vocab")
+        if not isinstance(vocabulary, dict) or not all(type(number) is int for number in vocabulary.values()):
+            raise damaged(path, "it has no vocabulary")
+        return cls(path, content, model, vocabulary, _added(path, content))
+
+    @property
+    def folder(self) -> Path:
+        """Return the folder of the file."""
+        return self.path.parent
+
+    @property
+    def has_byte_fallback(self) -> bool:
+        """Return whether characters without a token become tokens of their bytes, as in SentencePiece."""
+        return bool(self.model.get("byte_fallback"))
+
+    def merges(self) -> Iterator[Pair]:
+        """Yield the pairs that are merged, by rank; older files have them as `left right`."""
+        merges = self.model.get("merges")
+        if not isinstance(merges, list):
+            raise damaged(self.path, "it has no merges")
+        for merge in merges:
+            match merge.split(" ") if isinstance(merge, str) else merge:
+                case [str(left), str(right)]:
+                    yield left, right
+                case _:
+                    raise damaged(self.path, "a merge is not a pair of tokens")
+
+    def frame(self) -> tuple[list[str], list[str]] | None:
+        """Return the tokens before and after each text; None if the file leaves that to others."""
+        pending: list[Any] = [self.content.get("post_processor")]
+        while pending:
+            match pending.pop():
+                case {"type": "Sequence", "processors": list(inner)}:
+                    pending += inner
+                case {"type": "TemplateProcessing", "single": list(parts)}:
+                    return _around_text(parts)
+        return None
+
+
+def damaged(path: Path, reason: str) -> ModelError:
+    """Return the error for a file that is not what it should be."""
+    return ModelError(f"{path} is damaged: {reason}")
+
+
+def parts_of(step: object, key: str) -> list[Mapping[str, Any]]:
+    """Return the steps of a normalizer or pre-tokenizer, which may be a sequence of others."""
+    if not isinstance(step, dict):
+        return []
+    inner = step.get(key) if step.get("type") == "Sequence" else [step]
+    return [part for part in inner if isinstance(part, dict)] if isinstance(inner, list) else []
+
+
+def _around_text(parts: list[Any]) -> tuple[list[str], list[str]]:
+    before: list[str] = []
+    after: list[str] = []
+    side = before
+    for part in parts:
+        match part:
+            case {"SpecialToken": {"id": str(text)}}:
+                side.append(text)
+            case {"Sequence": _}:
+                side = after
+    return before, after
+
+
+def _added(path: Path, content: Mapping[str, Any]) -> dict[int, AddedToken]:
+    added = {}
+    entries = content.get("added_tokens") or []
+    for entry in entries if isinstance(entries, list) else [entries]:
+        match entry:
+            case {"id": int(number), "content": str(text)} if 0 <= number < TOKENS:
+                flags = ("special", "normalized", "lstrip", "rstrip", "single_word")
+                added[number] = AddedToken(text=text, **{flag: entry.get(flag) is True for flag in flags})
+            case _:
+                raise damaged(path, "an added token has no number or no text")
+    return added
