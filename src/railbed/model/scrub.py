@@ -52,20 +52,28 @@ _STRING = r'"(?:[^"\\]|\\.)*"'
 _JSON_STRINGS = re.compile(rf"(?P<name>{_STRING})(?P<colon>\s*:\s*)(?P<of>{_STRING})?|(?P<alone>{_STRING})")
 _SECTION = re.compile(r"^(==> .* <==\n)", re.MULTILINE)
 _SUSPECT = (
-    *(b"pass", b"secret", b"token", b"community", b"authorization", b"bearer", b"://", b"\\"),
-    *(kind + between + b"key" for kind in (b"api", b"access", b"private") for between in (b"", b"-", b"_", b" ")),
-    *(b"auth ", b"priv ", b"server ", b"key-string", b"pre-shared"),
+    *("pass", "secret", "token", "community", "authorization", "bearer", "://", "\\"),
+    *(f"{kind}{between}key" for kind in ("api", "access", "private") for between in ("", "-", "_", " ")),
+    *("auth ", "priv ", "server ", "key-string", "pre-shared"),
 )
 """A text that contains none of these contains no secret: a search for words takes a tenth of the time of a pattern."""
 
 
 def scrub(text: bytes) -> bytes:
     """Return the text without private keys and without the values of passwords, tokens and SNMP communities."""
-    lower = text.lower()
-    if not any(word in lower for word in _SUSPECT):
+    if not _is_suspect(text):
         return text
     pieces = _SECTION.split(text.decode("utf-8", "surrogateescape"))
     return "".join(map(_scrub_text, pieces)).encode("utf-8", "surrogateescape")
+
+
+def _is_suspect(text: bytes) -> bool:
+    # Every record passes through here. Python searches a string five times as fast as bytes, without a generator.
+    lower = text.lower().decode("latin-1")
+    for word in _SUSPECT:  # noqa: SIM110
+        if word in lower:
+            return True
+    return False
 
 
 def _scrub_text(text: str) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import socket
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -36,6 +37,9 @@ class TensorBoardLogs:
         self._file: BinaryIO | None = None
         self._generation = 0
         self._flushed = 0.0
+        self._point = 0, 0.0
+        self._values: list[tuple[str, float]] = []
+        """Measurements of one step and time, `_point`: written together, since each write takes the library long."""
         self.problem = ""
         self._library: _Library | None = None
 
@@ -71,11 +75,20 @@ class TensorBoardLogs:
     def _write(self, library: _Library, record: Measurement, step: int) -> None:
         if self._file is None:
             self._file = self._begin_file(library, step + 1 if record.name in OF_STATE else step)
-        self._file.write(library.scalar(_tag(record), record.value, step, record.time))
+        if self._point != (step, record.time):
+            self._write_point(library)
+            self._point = step, record.time
+        self._values.append((_tag(record), record.value))
         now = time.monotonic()
         if now - self._flushed > FLUSH_SECONDS:
+            self._write_point(library)
             self._file.flush()
             self._flushed = now
+
+    def _write_point(self, library: _Library) -> None:
+        values, self._values = self._values, []
+        if self._file is not None and values:
+            self._file.write(library.scalars(values, *self._point))
 
     def _begin_file(self, library: _Library, step: int) -> BinaryIO:
         """Start the file of a generation. TensorBoard reads files in the order of their names."""
@@ -86,9 +99,13 @@ class TensorBoardLogs:
         return file
 
     def _end_file(self) -> None:
-        file, self._file = self._file, None
-        if file is not None:
-            file.close()
+        try:
+            if self._library is not None:
+                self._write_point(self._library)
+        finally:
+            file, self._file = self._file, None
+            if file is not None:
+                file.close()
 
 
 def _tag(record: Measurement) -> str:
@@ -119,9 +136,10 @@ class _Library:
         start = self._event.SessionLog(status=self._event.SessionLog.START)
         return self._framed(version) + self._framed(self._event.Event(wall_time=now, step=step, session_log=start))
 
-    def scalar(self, tag: str, value: float, step: int, at: float) -> bytes:
-        """Return one point of a curve."""
-        summary = self._summary.Summary(value=[self._summary.Summary.Value(tag=tag, simple_value=value)])
+    def scalars(self, values: Iterable[tuple[str, float]], step: int, at: float) -> bytes:
+        """Return one point of each of some curves, by their tags."""
+        points = [self._summary.Summary.Value(tag=tag, simple_value=value) for tag, value in values]
+        summary = self._summary.Summary(value=points)
         return self._framed(self._event.Event(wall_time=at, step=step, summary=summary))
 
     def _framed(self, event: Any) -> bytes:  # noqa: ANN401  (a message of the library)
