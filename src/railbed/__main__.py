@@ -21,14 +21,17 @@ def main() -> None:
         signals.listen()
         from railbed.cli.main import run
 
-        gc.enable()
-        gc.freeze()
-        code = run()
+        code = run(loaded=_collect_from_now_on)
     except KeyboardInterrupt:
         sys.stderr.write("railbed: interrupted\n")
         code = 130
     gc.freeze()
     sys.exit(code)
+
+
+def _collect_from_now_on() -> None:
+    gc.enable()
+    gc.freeze()
 
 
 if __name__ == "__main__":

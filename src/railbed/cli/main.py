@@ -9,7 +9,7 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated
@@ -97,13 +97,14 @@ def railbed(
     """
 
 
-def run(arguments: list[str] | None = None) -> int:
-    """Run the command line and return the exit code."""
+def run(arguments: list[str] | None = None, *, loaded: Callable[[], None] = lambda: None) -> int:
+    """Run the command line and return the exit code; `loaded` is called when the verb's modules are loaded."""
     _prepare_streams()
     use_cluster_file(None)
     words = arguments or sys.argv[1:] or ["--help"]
     try:
         app = _app_for(words)
+        loaded()
         code = int(app(words, standalone_mode=False) or 0)
         sys.stdout.flush()
     except (Exception, KeyboardInterrupt, SystemExit) as error:

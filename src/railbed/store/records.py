@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter
@@ -25,14 +26,15 @@ class _EventLine:
     time: float = 0.0
 
 
-_LINE: TypeAdapter[Finding | Measurement | Change | _EventLine] = TypeAdapter(
-    Annotated[Finding | Measurement | Change | _EventLine, Field(discriminator="kind")]
-)
+@cache
+def _line() -> TypeAdapter[Finding | Measurement | Change | _EventLine]:
+    """Return what reads a line; most runs only write them."""
+    return TypeAdapter(Annotated[Finding | Measurement | Change | _EventLine, Field(discriminator="kind")])
 
 
 def read_record(line: bytes) -> Record:
     """Return the record that a line holds; raise ValueError if it is damaged or not listed in this version."""
-    record = _LINE.validate_json(line)
+    record = _line().validate_json(line)
     if not isinstance(record, _EventLine):
         return record
     return events.parse(record.name, subject=record.subject, message=record.message, data=record.data, time=record.time)

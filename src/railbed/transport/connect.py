@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from railbed.errors import Unreachable
 from railbed.transport.base import Connector, Target, Transport
 from railbed.transport.local import connect_local
-from railbed.transport.nxapi import connect_nxapi
 from railbed.transport.srun import SrunConnector
 
 if TYPE_CHECKING:
@@ -19,9 +18,12 @@ if TYPE_CHECKING:
 
 
 @asynccontextmanager
-async def live_connector() -> AsyncIterator[Connector]:
-    """Yield a connector to real devices; connections to jump hosts, and programs in a Slurm job, end with it."""
-    async with AsyncExitStack() as stack, SrunConnector() as srun:
+async def live_connector(*, spares: bool = True) -> AsyncIterator[Connector]:
+    """Yield a connector to real devices; connections to jump hosts, and programs in a Slurm job, end with it.
+
+    Without `spares`, no step of a job is started before it is needed: for one round of commands.
+    """
+    async with AsyncExitStack() as stack, SrunConnector(spares=spares) as srun:
 
         @cache
         def ssh() -> SshConnector:
@@ -40,6 +42,8 @@ async def live_connector() -> AsyncIterator[Connector]:
                 case "ssh-cli":
                     return ssh().to_command_line(target)
                 case "nxapi":
+                    from railbed.transport.nxapi import connect_nxapi  # Python's HTTP is slow to load
+
                     return connect_nxapi(target, ssh().forward)
                 case "none":
                     raise Unreachable(

@@ -54,7 +54,8 @@ class SrunConnector:
     Every program is a step of its own: to close one connection to a node does not end the programs of others there.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, spares: bool = True) -> None:
+        self._spares = spares
         self._endings: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Self:
@@ -66,7 +67,7 @@ class SrunConnector:
     @asynccontextmanager
     async def connect(self, target: Target) -> AsyncIterator[Transport]:
         """Connect to a node: its first step shows that the job has it, and that it answers."""
-        transport = SrunTransport(target, self._endings)
+        transport = SrunTransport(target, self._endings, spares=self._spares)
         try:
             await transport.wait_until_it_answers()
             yield transport
@@ -86,8 +87,10 @@ Step = asyncio.Task["_SrunProgram"]
 class SrunTransport:
     """Runs batches in a shell on a node of a job."""
 
-    def __init__(self, target: Target, endings: set[asyncio.Task[None]]) -> None:
+    def __init__(self, target: Target, endings: set[asyncio.Task[None]], *, spares: bool) -> None:
         self._target = target
+        self._spares = spares
+        """Whether programs follow the first, so that a spare step is worth its price."""
         self._sudo_password = resolve(target.login.sudo) or ""
         self._endings = endings
         self._spare: Step | None = None
@@ -111,7 +114,7 @@ class SrunTransport:
             program = await asyncio.shield(step)
             text = command.encode()
             await program.write(b"%d\n%s" % (len(text), text))
-            if not self._spare and not self._closed:
+            if self._spares and not self._spare and not self._closed:
                 self._spare = self._start(WAIT_AND_RUN)
                 self._limit(self._spare)
             yield program
