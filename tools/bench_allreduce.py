@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from railbed import clusterfile
-from railbed.fleet import Fleet
-from railbed.launch.fabric import fabric_of, read_facts
+from railbed.fleet import Fleet, read_facts
+from railbed.launch.fabric import FACTS, fabric_of
 from railbed.launch.files.ship import Parcel, parcel
 from railbed.launch.job import RankStart, rank_specs
 from railbed.launch.placement import Deployment, Placement, rendezvous_port
@@ -94,7 +94,7 @@ async def bench(file: Path | None, sizes: Sequence[int], rounds: int) -> dict[st
     deployment = Deployment(cluster, ranks, folder="bench/allreduce", parcels=[script])
     async with live_connector() as connect, Fleet(targets_of(cluster), connect) as fleet:
         await deployment.ship(fleet)
-        placements = deployment.placements(fabric_of(cluster, await read_facts(cluster, fleet)))
+        placements = deployment.placements(fabric_of(cluster, await read_facts(fleet, cluster, FACTS)))
         job = Bench({"sizes": sizes, "rounds": rounds}, script, rendezvous_port(cluster))
         async for record in Supervisor(fleet, job, placements, len(placements)).run():
             if isinstance(record, Event) and record.name in ("restart", "log"):

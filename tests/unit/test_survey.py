@@ -14,12 +14,12 @@ import pytest
 from railbed.check.rules import mtu_path, reachable, rendezvous_reachable
 from railbed.check.run import check
 from railbed.errors import TimedOut
-from railbed.fleet import Fleet
+from railbed.fleet import Fleet, read_facts
 from railbed.model.cluster import Cluster
 from railbed.model.output import Output
 from railbed.model.probe import PairTest
 from railbed.model.record import Finding
-from railbed.probes import ping_mtu, rendezvous
+from railbed.probes import memory, ping_mtu, rendezvous
 from railbed.transport.base import Command, Program, Target, targets_of
 from tests.unit.test_pairs import cluster_of
 
@@ -190,3 +190,15 @@ async def test_more_time_for_a_device_is_more_time_for_its_commands(timeout: flo
         async for _ in fleet.run({"n1": [Command(key="hello", script="echo hello", timeout=10.0)]}):
             pass
     assert [command.timeout for command in nodes.commands] == [seconds]
+
+
+async def test_what_is_known_of_a_node_is_not_read_again() -> None:
+    cluster = cluster_of([[0]] * 3)
+    nodes = FakeNodes(lambda *_: "MemTotal: 1000 kB\nMemAvailable: 600 kB\n", silent={"n2": 9})
+    async with Fleet(targets_of(cluster), nodes.reach) as fleet:
+        known = await read_facts(fleet, cluster, [memory.PROBE], only=["n1"])
+        facts = await read_facts(fleet, cluster, [memory.PROBE], known=known)
+    assert list(facts) == ["n0", "n1", "n2"]
+    assert facts["n1"] is known["n1"]
+    assert facts["n2"].failure
+    assert nodes.asked == Counter({("n0", "memory"): 1, ("n1", "memory"): 1})

@@ -27,15 +27,17 @@ async def check(
     checks: Sequence[Check[Any]],
     *,
     extra_probes: Iterable[Probe[Any]] = (),
+    devices: dict[str, DeviceFacts] | None = None,
     every_pair: bool = False,
     again: bool = True,
 ) -> AsyncGenerator[Record, None]:
-    """Yield an event per device read, then the findings. Extra probes are read only for the run's record.
+    """Yield an event per device read, then the findings.
 
-    Without `again`, counters are read once: enough for rules that do not ask which of them increase.
+    Extra probes are read for the run's record, and for a caller that passes `devices`, which gets all facts. Without
+    `again`, counters are read once: enough for rules that do not ask which of them increase.
     """
     probes = {probe.name: probe for probe in (*probes_needed(checks, cluster), *extra_probes)}
-    devices: dict[str, DeviceFacts] = {}
+    devices = {} if devices is None else devices
     reading = read_devices(cluster, fleet, probes.values(), devices, every_pair=every_pair, again=again)
     async with aclosing(reading) as records:
         async for record in records:

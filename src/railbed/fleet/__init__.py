@@ -1,6 +1,6 @@
 """One task on many devices at once: a dead or slow device only takes its own time-out, and is a value in the result."""
 
 from railbed.fleet.fleet import DeviceAnswer, Fleet
-from railbed.fleet.survey import survey, surveyed
+from railbed.fleet.survey import read_facts, survey, surveyed
 
-__all__ = ["DeviceAnswer", "Fleet", "survey", "surveyed"]
+__all__ = ["DeviceAnswer", "Fleet", "read_facts", "survey", "surveyed"]

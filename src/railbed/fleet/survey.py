@@ -68,6 +68,28 @@ async def survey(
                     yield facts
 
 
+async def read_facts(
+    fleet: Fleet,
+    cluster: Cluster,
+    probes: Sequence[Probe[Any]],
+    *,
+    known: Mapping[str, DeviceFacts] | None = None,
+    only: Collection[str] | None = None,
+) -> dict[str, DeviceFacts]:
+    """Return the facts of probes by device; a device that `known` has all of them for is not read again."""
+    facts = {name: have for name, have in (known or {}).items() if _covers(have, probes)}
+    names = [target.name for target in surveyed(fleet, probes) if only is None or target.name in only]
+    if lacking := [name for name in names if name not in facts]:
+        async with aclosing(survey(fleet, cluster, probes, only=lacking)) as answers:
+            async for answer in answers:
+                facts[answer.device] = answer
+    return {name: facts[name] for name in names if name in facts}
+
+
+def _covers(facts: DeviceFacts, probes: Iterable[Probe[Any]]) -> bool:
+    return all(probe.name in facts.readings for probe in probes)
+
+
 class _Survey:
     """The facts so far, and the phases that add to them."""
 

@@ -6,13 +6,11 @@ node's table, the traffic class is the policy's.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from ipaddress import IPv4Address
 from typing import Any
 
-from railbed.fleet import Fleet, survey
 from railbed.launch.rdma import Obstacle, RdmaPath, rdma_paths
 from railbed.model.cluster import LOCAL_HOST, Cluster, Node, Policy, Port
 from railbed.model.probe import Probe
@@ -50,15 +48,6 @@ class NodeFabric:
     def environment(self) -> dict[str, str]:
         """Return the variables, without the limits."""
         return {line.name: line.value for line in self.lines if line.variable}
-
-
-async def read_facts(cluster: Cluster, fleet: Fleet, only: Collection[str] | None = None) -> dict[str, DeviceFacts]:
-    """Read what `fabric_of` needs, from all nodes or from some."""
-    by_node: dict[str, DeviceFacts] = {}
-    async with aclosing(survey(fleet, cluster, FACTS, only=only)) as answers:
-        async for facts in answers:
-            by_node[facts.device] = facts
-    return by_node
 
 
 def fabric_environment(cluster: Cluster, facts: Mapping[str, DeviceFacts]) -> Mapping[str, Sequence[EnvLine]]:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from railbed.errors import UsageError
-from railbed.fleet import Fleet
-from railbed.launch.fabric import NodeFabric, fabric_of, read_facts, without_rdma
+from railbed.fleet import Fleet, read_facts
+from railbed.launch.fabric import FACTS, NodeFabric, fabric_of, without_rdma
 from railbed.launch.files.client import NodeDiskFull
 from railbed.launch.files.ship import Parcel, Shipped, parcel
 from railbed.launch.job import RankStart
@@ -24,6 +24,7 @@ from railbed.model import events
 from railbed.model.amount import size
 from railbed.model.cluster import Cluster, Node
 from railbed.model.progress import progress
+from railbed.model.reading import DeviceFacts
 from railbed.model.record import Record
 from railbed.train.base.folder import read_folder
 from railbed.train.capacity.disk import disk_notices
@@ -36,6 +37,7 @@ from railbed.train.progress.records import records_of
 from railbed.train.ranks import PRELOAD, KnownCheckpoints, TrainingRun, copies_in, ranks_of
 from railbed.train.state.resume import EarlierState, resume_point
 
+T = TypeVar("T")
 VERIFY = "railbed.train.state.verify"
 RECENT_SECONDS = 1.0
 """How long after a checkpoint a restart costs almost nothing."""
@@ -118,8 +120,10 @@ class TrainJob:
         return time.monotonic() - self._last_checkpoint < RECENT_SECONDS
 
 
-async def train(cluster: Cluster, fleet: Fleet, request: TrainRequest) -> AsyncGenerator[Record, None]:
-    """Train on a cluster."""
+async def train(
+    cluster: Cluster, fleet: Fleet, request: TrainRequest, *, known: Mapping[str, DeviceFacts] | None = None
+) -> AsyncGenerator[Record, None]:
+    """Train on a cluster; facts of nodes that are known are not read again."""
     _require_nodes_of_shares(cluster, request.recipe)
     _require_addresses(cluster)
     tokens = parcel("tokens", {path.name: path for path in request.tokens.iterdir()} if request.tokens else {})
@@ -128,14 +132,15 @@ async def train(cluster: Cluster, fleet: Fleet, request: TrainRequest) -> AsyncG
     base = await _base_parcel(request)
     parcels = [tokens, base] if base else [tokens]
     deployment = Deployment(cluster, ranks, folder=f"runs/{request.run}", parcels=parcels)
-    async with aclosing(_copied(deployment, fleet, request)) as copying:
-        async for record in copying:
-            yield record
-    shipped = deployment.shipped
-    for notice in disk_notices(request.recipe, request.tokens, shipped.free, world=sum(ranks.values())):
-        yield notice
-    yield progress("reading the network cards of the nodes")
-    fabric = fabric_of(cluster, await read_facts(cluster, fleet, only=shipped.bases))
+    async with _in_background(read_facts(fleet, cluster, FACTS, known=known, only=cluster.nodes)) as reading:
+        async with aclosing(_copied(deployment, fleet, request)) as copying:
+            async for record in copying:
+                yield record
+        shipped = deployment.shipped
+        for notice in disk_notices(request.recipe, request.tokens, shipped.free, world=sum(ranks.values())):
+            yield notice
+        yield progress("reading the network cards of the nodes")
+        fabric = fabric_of(cluster, await reading)
     _require_rdma(cluster, request, {name: fabric[name] for name in shipped.bases})
     placements = deployment.placements(fabric)
     checkpoints = KnownCheckpoints()
@@ -146,17 +151,7 @@ async def train(cluster: Cluster, fleet: Fleet, request: TrainRequest) -> AsyncG
         steps = request.recipe["steps"]
         async for event in resume_point(fleet, verify, checkpoints, request.resumes, steps=steps, copies=copies):
             yield event
-    run = TrainingRun(
-        name=request.run,
-        recipe=request.recipe,
-        tokens=tokens,
-        base=base,
-        port=rendezvous_port(cluster),
-        transport=request.transport,
-        prompt=request.prompt,
-        shared=request.shared,
-        request=f"checkpoint.{secrets.token_hex(4)}" if request.departure else "",
-    )
+    run = _training_run(request, tokens, base, rendezvous_port(cluster))
     ledger = Ledger(cluster, fabric, demanded=must_be_rdma(cluster, request.transport, proves=request.proves))
     job, patience = TrainJob(run, checkpoints, ledger), request.return_seconds
     supervisor = Supervisor(fleet, job, placements, request.minimum, return_seconds=patience)
@@ -168,6 +163,31 @@ async def train(cluster: Cluster, fleet: Fleet, request: TrainRequest) -> AsyncG
             yield record
     for record in ledger.closing():
         yield record
+
+
+def _training_run(request: TrainRequest, tokens: Parcel, base: Parcel | None, port: int) -> TrainingRun:
+    return TrainingRun(
+        name=request.run,
+        recipe=request.recipe,
+        tokens=tokens,
+        base=base,
+        port=port,
+        transport=request.transport,
+        prompt=request.prompt,
+        shared=request.shared,
+        request=f"checkpoint.{secrets.token_hex(4)}" if request.departure else "",
+    )
+
+
+@asynccontextmanager
+async def _in_background(work: Coroutine[Any, Any, T]) -> AsyncIterator[asyncio.Task[T]]:
+    """Yield a task that works meanwhile; it ends with the block."""
+    task = asyncio.create_task(work)
+    try:
+        yield task
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
 
 async def _copied(deployment: Deployment, fleet: Fleet, request: TrainRequest) -> AsyncGenerator[Record, None]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
+from collections.abc import Callable, Coroutine
 from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from railbed import clusterfile
 from railbed.cli.signals import run_until_ended
@@ -59,13 +62,22 @@ def read_allocation(site: str) -> Allocation:
     return run_until_ended(_read(_site_file(site)))
 
 
-def allocation_cluster(site: str) -> Cluster:
-    """Return the nodes of the job around us as a cluster; `site` is the site file, if one is named."""
-    return run_until_ended(_cluster(_site_file(site)))
+def allocation_cluster(site: str, *, meanwhile: Callable[[], Coroutine[Any, Any, None]] | None = None) -> Cluster:
+    """Return the nodes of the job around us as a cluster; `site` is the site file, if one is named.
+
+    `meanwhile` is work that is done while Slurm and the nodes answer; what is not done by then is left out.
+    """
+    return run_until_ended(_cluster(_site_file(site), meanwhile))
 
 
-async def _cluster(file: Path | None) -> Cluster:
-    return await _discovered(await _read(file))
+async def _cluster(file: Path | None, meanwhile: Callable[[], Coroutine[Any, Any, None]] | None) -> Cluster:
+    other = asyncio.create_task(meanwhile()) if meanwhile else None
+    try:
+        return await _discovered(await _read(file))
+    finally:
+        if other:
+            other.cancel()
+            await asyncio.gather(other, return_exceptions=True)
 
 
 async def _read(file: Path | None) -> Allocation:
@@ -145,7 +157,7 @@ async def _discovered(allocation: Allocation) -> Cluster:
     known = allocation.machines
     machines = known.model_copy(update={"switches": {}})
     async with (
-        live_connector() as connect,
+        live_connector(spares=False) as connect,
         Fleet(targets_of(machines), connect) as fleet,
         aclosing(discover(machines, fleet, name=known.name, existing=known, narrow=allocation.narrow)) as records,
     ):

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterator, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from railbed.errors import UserError
-from railbed.fleet import Fleet, survey
+from railbed.fleet import Fleet, read_facts
 from railbed.model import amount, events
 from railbed.model.cluster import Cluster, Node
+from railbed.model.probe import Probe
 from railbed.model.reading import DeviceFacts, Known
 from railbed.model.record import Event, Record
 from railbed.probes import gpu, memory
@@ -20,6 +21,9 @@ from railbed.train.data.sampling import deal, pieces
 from railbed.train.precision import BF16_CAPABILITY, VALUE_BYTES, Format, Precision, format_of_card
 from railbed.train.recipe import Recipe
 from railbed.train.run import TrainRequest
+
+FACTS: tuple[Probe[Any], ...] = (memory.PROBE, gpu.PROBE)
+"""The probes that `check_memory` needs."""
 
 
 class TooBig(UserError):
@@ -70,19 +74,23 @@ class Fit:
         return self.needed <= self.room.usable
 
 
-async def check_memory(cluster: Cluster, fleet: Fleet, request: TrainRequest) -> AsyncGenerator[Record, None]:
-    """Yield the estimate; raise TooBig if a node has too little memory. Nodes that do not answer are skipped."""
+async def check_memory(
+    cluster: Cluster, fleet: Fleet, request: TrainRequest, *, known: Mapping[str, DeviceFacts] | None = None
+) -> AsyncGenerator[Record, None]:
+    """Yield the estimate; raise TooBig if a node has too little memory. Nodes that do not answer are skipped.
+
+    Nodes whose facts are known are not read again.
+    """
     recipe = Recipe.read(request.recipe)
     if request.tokens is not None:
         recipe = with_vocabulary(recipe, request.tokens)
     world = sum(request.ranks_on(node) for node in cluster.nodes.values())
     fits: list[Fit] = []
-    async with aclosing(survey(fleet, cluster, (memory.PROBE, gpu.PROBE))) as answers:
-        async for facts in answers:
-            node = cluster.nodes[facts.device]
-            room = room_of(facts, node, request.ranks_on(node), recipe.precision)
-            if room:
-                fits.append(fit_of(recipe, world, room))
+    for name, facts in (await read_facts(fleet, cluster, FACTS, known=known, only=cluster.nodes)).items():
+        node = cluster.nodes[name]
+        room = room_of(facts, node, request.ranks_on(node), recipe.precision)
+        if room:
+            fits.append(fit_of(recipe, world, room))
     for fit in fits:
         if not fit.fits:
             raise TooBig(refusal(fit), hint=advice(recipe, world, fit))

@@ -1,5 +1,6 @@
 """railbed train: `command.py` first.
 
-`options.py` declares the options, `resume.py` reads the run to continue, `files.py` writes further files beside its
-records, `environment.py` is `--show-env`, and `data.py` is `--show-data`.
+`start.py` makes the request and the run around it, whose work is in `stages.py`: check the cluster, train on it.
+`options.py` declares the options, `resume.py` reads the run to continue, and `files.py` writes further files beside its
+records. `queries.py` is what starts nothing, with `--show-env` in `environment.py` and `--show-data` in `data.py`.
 """

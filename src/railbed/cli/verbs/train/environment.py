@@ -12,8 +12,8 @@ from rich.text import Text
 from railbed.cli.console import SafeConsole
 from railbed.cli.exits import DEVICE, OK
 from railbed.cli.signals import run_until_ended
-from railbed.fleet import Fleet
-from railbed.launch.fabric import NodeFabric, fabric_of, read_facts
+from railbed.fleet import Fleet, read_facts
+from railbed.launch.fabric import FACTS, NodeFabric, fabric_of
 from railbed.model.cluster import Cluster
 from railbed.model.printable import printable
 from railbed.transport.base import targets_of
@@ -32,7 +32,7 @@ def show_env(cluster: Cluster, *, timeout: float, as_json: bool) -> int:
 
 async def _read(cluster: Cluster, timeout: float) -> tuple[dict[str, NodeFabric], bool]:
     async with live_connector() as connect, Fleet(targets_of(cluster), connect, timeout=timeout) as fleet:
-        facts = await read_facts(cluster, fleet)
+        facts = await read_facts(fleet, cluster, FACTS)
     return fabric_of(cluster, facts), all(answer.failure is None for answer in facts.values())
 
 

@@ -1,0 +1,125 @@
+"""The stages of a training: check the cluster, estimate the memory, train; with samples and a page beside them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, aclosing
+from dataclasses import replace
+from pathlib import Path
+
+from railbed.check.judge import essential_checks
+from railbed.check.rules import torch_equal
+from railbed.check.run import check
+from railbed.cli.alongside import alongside
+from railbed.cli.series import RunSeries
+from railbed.errors import ToolMissing, UserError
+from railbed.fleet import Fleet
+from railbed.fleet.sample import sample
+from railbed.launch import fabric
+from railbed.model import events
+from railbed.model.cluster import Cluster
+from railbed.model.progress import progress
+from railbed.model.reading import DeviceFacts
+from railbed.model.record import Finding, Record, Verdict
+from railbed.train.capacity import memory as capacity
+from railbed.train.capacity.libraries import require_libraries
+from railbed.train.data import tokenizer
+from railbed.train.progress.outcome import Ending
+from railbed.train.recipe import Recipe
+from railbed.train.run import TrainRequest, train
+
+PageOf = Callable[[Path | None], AbstractAsyncContextManager[None]]
+"""Serves the page of a run in a folder."""
+
+
+class NotFit(UserError):
+    """The cluster cannot train as it is."""
+
+
+async def train_on(
+    site: Cluster, fleet: Fleet, *, request: TrainRequest, unchecked: bool, series: RunSeries, page: PageOf
+) -> AsyncGenerator[Record, None]:
+    """Check the cluster, unless that is skipped, and train on it."""
+    ending = Ending(site.nodes)
+    stages = _stages(site, fleet, request, unchecked=unchecked)
+    if series.interval:
+        stages = alongside(stages, sample(site, fleet, series.take, interval=series.interval))
+    # The page comes first: with --detach, its link, which may contain a token, is printed while there is a terminal.
+    async with page(series.folder), aclosing(stages) as records:
+        yield _started(request, series.interval)
+        async for record in records:
+            ending.add_record(record)
+            yield record
+    left = request.departure is not None and request.departure.is_requested
+    if not left and (fell_short := ending.event()):
+        yield fell_short
+
+
+def _started(request: TrainRequest, interval: float) -> events.TrainingStarted:
+    return events.TrainingStarted(
+        subject=request.run,
+        run=request.run,
+        recipe=dict(request.recipe),
+        ranks=request.ranks,
+        minimum=request.minimum,
+        transport=request.transport,
+        resumes=request.resumes.run if request.resumes else "",
+        sample=interval,
+    )
+
+
+async def _stages(
+    site: Cluster, fleet: Fleet, request: TrainRequest, *, unchecked: bool
+) -> AsyncGenerator[Record, None]:
+    """Check, estimate, train. The check also reads what the others need: each round to the nodes takes a while."""
+    known: dict[str, DeviceFacts] = {}
+    if not unchecked and len(site.nodes) > 1:
+        async with aclosing(_checked(site, fleet, known)) as findings:
+            async for record in findings:
+                yield record
+    if not unchecked:
+        await require_libraries(site, fleet, Recipe.read(request.recipe))
+        yield progress("reading the memory of the nodes")
+        async with aclosing(capacity.check_memory(site, fleet, request, known=known)) as estimates:
+            async for record in estimates:
+                yield record
+    async with aclosing(train(site, fleet, request, known=known)) as records:
+        async for record in records:
+            yield _readable(record, request)
+
+
+async def _checked(site: Cluster, fleet: Fleet, known: dict[str, DeviceFacts]) -> AsyncGenerator[Record, None]:
+    """Check what training needs; nodes that do not answer are left to the launch, which can do without them.
+
+    `known` gets the facts of every node.
+    """
+    wrong: list[Finding] = []
+    probes = (*capacity.FACTS, *fabric.FACTS)
+    checking = check(site, fleet, essential_checks(), extra_probes=probes, devices=known, again=False)
+    async with aclosing(checking) as records:
+        async for record in records:
+            yield record
+            if isinstance(record, Finding) and (_prevents(record) or torch_equal.is_missing(record)):
+                wrong.append(record)
+    if missing := [finding for finding in wrong if torch_equal.is_missing(finding)]:
+        reasons = "; ".join(f"{finding.subject}: {finding.observed}" for finding in missing[:3])
+        raise ToolMissing(f"not every node can train: {reasons}", hint=missing[0].remedy)
+    if wrong:
+        reasons = "; ".join(
+            f"{finding.subject}: {finding.observed}, expected {finding.expected} ({finding.check})"
+            for finding in wrong[:3]
+        )
+        more = f"; and {len(wrong) - 3} more" if len(wrong) > 3 else ""
+        raise NotFit(f"the cluster cannot train as it is: {reasons}{more}", hint="`railbed check` shows the remedies")
+
+
+def _prevents(finding: Finding) -> bool:
+    return finding.verdict is Verdict.FAIL and finding.check != "reachable"
+
+
+def _readable(record: Record, request: TrainRequest) -> Record:
+    """Add the text of a sample to its tokens."""
+    match record:
+        case events.TextSampled(tokens=generated) if request.tokens and generated is not None:
+            return replace(record, text=tokenizer.decoded(request.tokens, generated))
+    return record
