@@ -1,17 +1,16 @@
 """Measure railbed inside a Slurm job against plain `srun`: how soon ranks start, and what a step costs.
 
-    python -m tools.bench_slurm [--rounds 5] [--steps 25]
+    python -m tools.bench_slurm [--rounds 5] [--pairs 12] [--steps 40]
 
 In a lab with Slurm, in turns. Start: `srun hostname` on four nodes, and `railbed train` until the last of four ranks
 is started; nodes have a Python with torch loaded, since `hostname` needs none. Steps: two nodes train the recipe `tiny`
 with `railbed train`, and with a bare DDP loop under `srun python`, over the same rail, with the same model, batch,
-threads and optimiser; the medians of each pair of runs are compared.
+threads and optimiser (see `bench_slurm_steps`). Without rounds or pairs, that half is left out.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import statistics
 import sys
@@ -20,25 +19,21 @@ import time
 from pathlib import Path
 
 from tests.support import warm
-from tests.support.labs import RunningLab, running_lab
+from tests.support.labs import running_lab
 from tests.support.slurm import User, allocation, user_of
 
-from railbed import clusterfile
+from tools.bench_slurm_steps import PAIR, report_steps
 
-ROOT = Path(__file__).parents[1]
-NODES, PAIR = 4, 2
-WARM_UP = 5
-START_GOAL, STEP_GOAL = 3.0, 0.02
-PEER_PORT = 29411
-SEQUENCES = 64
-"""Steps of about a second: control, agents and ranks share the cores of this machine, and a step has a fixed cost."""
+NODES = 4
+START_GOAL = 3.0
 
 
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--steps", type=int, default=25)
+    parser.add_argument("--pairs", type=int, default=12)
+    parser.add_argument("--steps", type=int, default=40)
     arguments = parser.parse_args()
     print(f"load of the last minute: {os.getloadavg()[0]:.2f}")
     with (
@@ -46,10 +41,12 @@ def main() -> None:
         running_lab(Path(folder), "--nodes", str(NODES), "--scheduler", "slurm") as lab,
         user_of(lab, "root", warm.start_for_users(lab, Path(folder))["root"]) as user,
     ):
-        with allocation(user, f"-N{NODES}") as job:
-            report_starts(user.inside(job), arguments.rounds)
-        with allocation(user, f"-N{PAIR}") as job:
-            report_steps(lab, user.inside(job), arguments.rounds, arguments.steps)
+        if arguments.rounds:
+            with allocation(user, f"-N{NODES}") as job:
+                report_starts(user.inside(job), arguments.rounds)
+        if arguments.pairs:
+            with allocation(user, f"-N{PAIR}") as job:
+                report_steps(lab, user.inside(job), arguments.pairs, arguments.steps)
 
 
 def report_starts(user: User, rounds: int) -> None:
@@ -92,75 +89,6 @@ def start_seconds(user: User, *options: str) -> float:
         sys.exit(result.err)
     (run,) = set(user.folder.glob(".railbed/runs/*")) - before
     return max(file.stat().st_mtime for file in run.glob("*/rank*.g1.json")) - float(start)
-
-
-def report_steps(lab: RunningLab, user: User, rounds: int, steps: int) -> None:
-    """Print the step times of both, and the median of their ratios."""
-    times: dict[str, list[float]] = {"railbed": [], "srun python": []}
-    for number in range(rounds):
-        for name in sorted(times, reverse=number % 2 == 0):
-            taken = our_steps(user, steps) if name == "railbed" else their_steps(lab, user, steps)
-            times[name].append(statistics.median(taken[WARM_UP:]))
-    print(f"steps of `tiny` with {SEQUENCES} sequences on {PAIR} nodes, {rounds} rounds of {steps} steps")
-    for name, medians in times.items():
-        print(
-            f"  {name:<12}{1000 * statistics.median(medians):8.1f} ms per step, "
-            f"{1000 * min(medians):.1f} to {1000 * max(medians):.1f} ms"
-        )
-    ratios = sorted(ours / theirs for ours, theirs in zip(*times.values(), strict=True))
-    middle = statistics.median(ratios)
-    print(f"  railbed / srun python: {middle:.4f}, the median of the rounds; {ratios[0]:.3f} to {ratios[-1]:.3f}")
-    verdict = "met" if middle < 1 + STEP_GOAL else "missed"
-    print(f"  the goal, under {STEP_GOAL:.0%} of the step: {verdict} ({middle - 1:+.2%})")
-
-
-def our_steps(user: User, steps: int) -> list[float]:
-    """Train with railbed, and return the seconds of each step of the slower rank."""
-    settings = [f"steps={steps}", "threads=1", f"batch.sequences={SEQUENCES}", "shares=equal"]
-    settings += ["evaluation.every=0", "checkpoint.steps=1000"]
-    words = [word for setting in settings for word in ("--set", setting)]
-    result = user.railbed("train", "tiny", "-c", "slurm", "--json", "--transport", "gloo", *words)
-    if result.code:
-        sys.exit(result.err)
-    by_step: dict[int, list[float]] = {}
-    for record in result.records:
-        if record.get("name") == "step_seconds":
-            by_step.setdefault(record["labels"]["step"], []).append(record["value"])
-    return [max(by_step[step]) for step in sorted(by_step)]
-
-
-def their_steps(lab: RunningLab, user: User, steps: int) -> list[float]:
-    """Train with a bare loop, and return the seconds of each step of rank 0."""
-    port = clusterfile.load(lab.cluster).nodes["node1"].ports[0]
-    python = user.folder / "railbed" / "slurm.yaml"
-    front = clusterfile.load_site(python, name="x", nodes=clusterfile.load(lab.cluster).nodes).training.python
-    words = [
-        "srun",
-        f"-N{PAIR}",
-        f"--ntasks={PAIR}",
-        "--overlap",
-        "--cpu-bind=none",
-        "--mpi=none",
-        "--chdir",
-        str(ROOT),
-    ]
-    words += [
-        front,
-        "-m",
-        "tools.srun_peer",
-        "tiny",
-        str(SEQUENCES),
-        str(steps),
-        "1",
-        str(port.address),
-        str(PEER_PORT),
-    ]
-    variables = {"GLOO_SOCKET_IFNAME": port.netdev, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT / "src")}
-    result = user.run(*words, **variables)
-    if result.code:
-        sys.exit(result.err)
-    times: list[float] = json.loads(result.out)
-    return times
 
 
 if __name__ == "__main__":
