@@ -93,7 +93,8 @@ def slurm_python(slurm_lab: RunningLab) -> Iterator[dict[str, Path]]:
     """The Python with torch loaded that root and nobody have on the nodes of `slurm_lab`."""
     with tempfile.TemporaryDirectory(prefix="railbed-warm-") as folder:
         Path(folder).chmod(0o755)
-        yield warm.start_for_users(slurm_lab, Path(folder))
+        with warm.running_for_users(slurm_lab, Path(folder)) as pythons:
+            yield pythons
 
 
 @pytest.fixture(params=["nobody", pytest.param("root", marks=pytest.mark.soak)])
@@ -105,7 +106,7 @@ def slurm_user(request: pytest.FixtureRequest, slurm_lab: RunningLab, slurm_pyth
     with user_of(slurm_lab, request.param, slurm_python[request.param]) as user:
         yield user
         commands = f"scancel --user {user.name}; scontrol update nodename=ALL state=resume 2>/dev/null"
-        slurm_lab.shell("controller", commands)
+        slurm_lab.run_inside("controller", commands)
         slurm_lab.heal()
         until(lambda: not jobs(slurm_lab) and set(states(slurm_lab).values()) == {"idle"})
 
@@ -122,9 +123,10 @@ def single_thread() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def warm_python(netns_lab: RunningLab, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def warm_python(netns_lab: RunningLab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The Python with torch loaded that the nodes of the group `nettrain` have."""
-    return warm.start(netns_lab, tmp_path_factory.mktemp("warm"))
+    with warm.running(netns_lab, tmp_path_factory.mktemp("warm")) as python:
+        yield python
 
 
 @pytest.fixture(scope="session")

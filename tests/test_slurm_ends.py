@@ -39,19 +39,19 @@ def test_a_time_limit(slurm_user: User) -> None:
 
 def test_a_job_that_is_more_urgent(slurm_user: User, slurm_lab: RunningLab) -> None:
     job = training(slurm_user)
-    urgent = slurm_lab.shell(
+    urgent = slurm_lab.run_inside(
         "controller", "cd /; sbatch --parsable -p urgent -N3 --exclusive -o /dev/null --wrap='sleep 900'"
     )
     assert urgent.code == 0, urgent
     until(lambda: jobs(slurm_lab, urgent.out.strip()) == [f"{urgent.out.strip()} RUNNING"])
     until(lambda: job.status == "waiting")
-    assert slurm_lab.shell("controller", f"scancel {urgent.out.strip()}").code == 0
+    assert slurm_lab.run_inside("controller", f"scancel {urgent.out.strip()}").code == 0
     continue_and_stop(job)
 
 
 def test_an_administrator_who_requeues_it(slurm_user: User, slurm_lab: RunningLab) -> None:
     job = training(slurm_user)
-    assert slurm_lab.shell("controller", f"scontrol requeue {job.number}").code == 0
+    assert slurm_lab.run_inside("controller", f"scontrol requeue {job.number}").code == 0
     until(lambda: job.status == "waiting")
     continue_and_stop(job)
 

@@ -41,4 +41,4 @@ def test_a_node_dies_and_then_the_batch_host(slurm_user: User, slurm_lab: Runnin
     assert max(event["data"]["step"] for event in job.events("checkpoint_copied")) > resumed
     assert jobs(slurm_lab, str(job.number)) == []
     for node in NODES:
-        assert slurm_lab.shell(node, LEFT).code == 0
+        assert slurm_lab.run_inside(node, LEFT).code == 0

@@ -18,12 +18,12 @@ PASSWORD = "of-nobody-78"  # noqa: S105 - of nothing
 
 
 def test_before_the_limit_training_moves_to_other_nodes(slurm_user: User, slurm_lab: RunningLab) -> None:
-    options = ("train", "small.yaml", "--nodes", "2", "--set", "steps=240", "--set", "evaluation.every=0", "--no-check")
+    options = ("train", "small.yaml", "--nodes", "2", "--set", "steps=150", "--set", "evaluation.every=0", "--no-check")
     undisturbed = slurm_user.railbed("submit", *options, "--json")
     assert undisturbed.code == 0, undisturbed.err
     job = submit(slurm_user, *options)
     job.until(lambda: job.step >= 12)
-    assert slurm_lab.shell("controller", "scontrol update nodename=node1 state=drain reason=test").code == 0
+    assert slurm_lab.run_inside("controller", "scontrol update nodename=node1 state=drain reason=test").code == 0
     job.control("scancel", "--batch", "--signal=USR1", str(job.number))
     job.until(lambda: bool(job.events("requeued")))
     listed = [line for line in slurm_user.railbed("runs", "--json").records if line["id"] == job.folder.name]
@@ -37,15 +37,15 @@ def test_before_the_limit_training_moves_to_other_nodes(slurm_user: User, slurm_
     assert "its time limit is near" in requeued["message"]
     expected = losses([record for record in undisturbed.records if record["kind"] == "measurement"])
     assert losses(job.records) == pytest.approx(expected, rel=2e-4)
-    assert sorted(expected) == list(range(1, 241))
-    used = history(generations_of(job.records), 240)
-    assert (len(used), set(used.values())) == (240 * BATCH, {1}), "every sample exactly once"
+    assert sorted(expected) == list(range(1, 151))
+    used = history(generations_of(job.records), 150)
+    assert (len(used), set(used.values())) == (150 * BATCH, {1}), "every sample exactly once"
     exported = slurm_user.railbed("export", job.folder.name, "weights")
     assert exported.code == 0, exported
     for name in ("manifest.json", "model.safetensors"):
         assert (slurm_user.folder / "weights" / name).read_bytes() == (job.folder / "model" / name).read_bytes()
     assert slurm_user.railbed("report", job.folder.name).code == 0
-    assert slurm_lab.shell("controller", "scontrol update nodename=node1 state=resume").code == 0
+    assert slurm_lab.run_inside("controller", "scontrol update nodename=node1 state=resume").code == 0
 
 
 def test_a_cancelled_job_leaves_nothing_on_any_node(slurm_user: User, slurm_lab: RunningLab) -> None:
@@ -54,8 +54,10 @@ def test_a_cancelled_job_leaves_nothing_on_any_node(slurm_user: User, slurm_lab:
     job.control("scancel", str(job.number))
     until(lambda: jobs(slurm_lab, str(job.number)) == [])
     for node in NODES:
-        assert slurm_lab.shell(node, LEFT).code == 0
-        assert slurm_lab.shell(node, "pgrep -f 'os[.]read[(]0|slurm[_]script'").out == ""  # watchdogs, the batch script
+        assert slurm_lab.run_inside(node, LEFT).code == 0
+        assert (
+            slurm_lab.run_inside(node, "pgrep -f 'os[.]read[(]0|slurm[_]script'").out == ""
+        )  # watchdogs, the batch script
     assert job.status == "interrupted"
     assert job.step >= 3
 
@@ -73,7 +75,9 @@ def test_check_is_followed_and_slurm_gets_no_secret(slurm_user: User, slurm_lab:
     assert Path(submitted["folder"]).parent == odd / "runs"
     assert not [path for path in slurm_user.folder.rglob("ran*") if path.name == "ran"]
     number = submitted["job"]
-    stored = slurm_lab.shell("controller", f"scontrol write batch_script {number} -; scontrol show job {number}").out
+    stored = slurm_lab.run_inside(
+        "controller", f"scontrol write batch_script {number} -; scontrol show job {number}"
+    ).out
     assert "#SBATCH --nodes=2" in stored
     state = slurm_lab.cluster.parent / "slurm" / "state"
     texts = [stored.encode(), *(path.read_bytes() for path in state.rglob("*") if path.is_file())]

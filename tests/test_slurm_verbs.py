@@ -45,17 +45,46 @@ def test_training_and_what_is_known_about_it_afterwards(user: User) -> None:
     assert "done" in user.railbed("watch", run.name).out
 
 
-def test_a_secret_is_in_none_of_slurms_records(user: User, slurm_lab: RunningLab) -> None:
-    """Ranks share a secret, and the user's environment may have passwords: steps and their arguments have neither."""
-    with user.training("small.yaml", "-c", "slurm", "--set", "steps=100000", NEXUS_PASSWORD=PASSWORD) as run:
+def test_a_site_with_rules_of_its_own_and_a_cancelled_job(user: User, slurm_lab: RunningLab) -> None:
+    """Several ranks on each node, through a launcher and with options of srun; the environment has a password.
+
+    `nice` stands for the command of a container: what it starts has its priority, instead of its files.
+    """
+    site = user.folder / "railbed" / "slurm.yaml"
+    text = site.read_text().replace("{python:", "{launcher: [nice, -n, '7'], python:")
+    site.write_text(f"{text}login: {{slurm_options: [--wckey=of-the-site]}}\n")
+    options = ("-c", "slurm", "--ranks", "2", "--set", "steps=100000")
+    with user.training("small.yaml", *options, NEXUS_PASSWORD=PASSWORD) as run:
         run.until(lambda _: run.steps >= 1)
-        (job_file, *_) = user.folder.glob(".railbed/runs/*/node1/rank0.g1.json")
-        secret = json.loads(job_file.read_text())["secret"]
-        shown = slurm_lab.shell("controller", "scontrol show step; squeue -s -o %all; scontrol -d show job").out
-        arguments = [slurm_lab.shell(node, "ps axeww").out for node in ("controller", *NODES)]
-    assert "StepId=" in shown
-    assert own_code().name in arguments[1]  # what is there is seen
-    for text in (shown, *arguments[1:]):
+        (generation,) = events(run.records, "generation")
+        assert generation["message"] == "6 ranks on node1, node2, node3"
+        shown = {node: slurm_lab.run_inside(node, "ps axeww -o ni,args").out for node in ("controller", *NODES)}
+        assert_launched(shown)
+        assert_secret(user, slurm_lab, shown)
+        assert slurm_lab.run_inside("controller", f"scancel {user.variables['SLURM_JOB_ID']}").code == 0
+        assert [slurm_lab.run_inside(node, LEFT).code for node in NODES] == [0] * 3
+        assert run.end() == 3  # a job that has ended does not come back: it does not wait for the nodes
+    until(lambda: jobs(slurm_lab) == [])
+
+
+def assert_launched(shown: dict[str, str]) -> None:
+    """Check that agents have the priority of their launcher, and steps the options of the site."""
+    for node in NODES:
+        lines = shown[node].splitlines()
+        (agent,) = {int(line.split()[0]) for line in lines if "railbed.launch.node.agent" in line}
+        (daemon,) = {int(line.split()[0]) for line in lines if "slurmd -D" in line}
+        assert agent == daemon + 7
+    assert "srun --wckey=of-the-site --overlap" in shown["controller"]
+
+
+def assert_secret(user: User, lab: RunningLab, shown: dict[str, str]) -> None:
+    """Check that Slurm's records and the processes of nodes have neither the secret of ranks nor the password."""
+    (job_file, *_) = user.folder.glob(".railbed/runs/*/node1/rank0.g1.json")
+    secret = json.loads(job_file.read_text())["secret"]
+    stored = lab.run_inside("controller", "scontrol show step; squeue -s -o %all; scontrol -d show job").out
+    assert "StepId=" in stored
+    assert own_code().name in shown["node1"]  # what is there is seen
+    for text in (stored, *(shown[node] for node in NODES)):
         assert secret not in text
         assert PASSWORD not in text
 
@@ -78,38 +107,3 @@ def test_watch_the_nodes_of_a_job(user: User) -> None:
     assert result.code == 0, result
     devices = {record["labels"]["device"] for record in result.records if record["kind"] == "measurement"}
     assert devices == set(NODES)
-
-
-def test_several_ranks_on_each_node(user: User) -> None:
-    options = ("--ranks", "2", "--set", "steps=3", "--set", "checkpoint.steps=1000")
-    trained = user.railbed("train", "small.yaml", "-c", "slurm", *options, "--json")
-    assert trained.code == 0, trained.err
-    (generation,) = events(trained.records, "generation")
-    assert generation["message"] == "6 ranks on node1, node2, node3"
-
-
-def test_a_launcher_and_options_of_srun_from_the_site_file(user: User) -> None:
-    """`nice` stands for the command of a container: what it starts has its priority, instead of its files."""
-    site = user.folder / "railbed" / "slurm.yaml"
-    text = site.read_text().replace("{python:", "{launcher: [nice, -n, '7'], python:")
-    site.write_text(f"{text}login: {{slurm_options: [--wckey=of-the-site]}}\n")
-    with user.training("small.yaml", "-c", "slurm", "--set", "steps=100000") as run:
-        run.until(lambda _: run.steps >= 1)
-        shown = user.lab.shell("node2", "ps -eo ni,args").out
-        arguments = user.lab.shell("controller", "ps -eo args").out
-    (agent,) = {int(line.split()[0]) for line in shown.splitlines() if "railbed.launch.node.agent" in line}
-    (daemon,) = {int(line.split()[0]) for line in shown.splitlines() if line.endswith("slurmd -D")}
-    assert agent == daemon + 7
-    assert "srun --wckey=of-the-site --overlap" in arguments
-
-
-def test_a_cancelled_job_leaves_nothing_on_the_nodes(user: User, slurm_lab: RunningLab) -> None:
-    number = user.variables["SLURM_JOB_ID"]
-    with user.training("small.yaml", "-c", "slurm", "--set", "steps=100000") as run:
-        run.until(lambda _: run.steps >= 1)
-        ranks = [slurm_lab.shell(node, "pgrep -fc 'railbed[.](train|launch)'").out.strip() for node in NODES]
-        assert "0" not in ranks
-        assert slurm_lab.shell("controller", f"scancel {number}").code == 0
-        assert [slurm_lab.shell(node, LEFT).code for node in NODES] == [0] * 3
-        assert run.end() == 3  # a job that has ended does not come back: it does not wait for the nodes
-    until(lambda: jobs(slurm_lab) == [])

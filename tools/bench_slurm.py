@@ -39,7 +39,8 @@ def main() -> None:
     with (
         tempfile.TemporaryDirectory(prefix="railbed-bench-slurm-") as folder,
         running_lab(Path(folder), "--nodes", str(NODES), "--scheduler", "slurm") as lab,
-        user_of(lab, "root", warm.start_for_users(lab, Path(folder))["root"]) as user,
+        warm.running_for_users(lab, Path(folder)) as pythons,
+        user_of(lab, "root", pythons["root"]) as user,
     ):
         if arguments.rounds:
             with allocation(user, f"-N{NODES}") as job:

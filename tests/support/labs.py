@@ -11,7 +11,7 @@ import os
 import secrets
 import signal
 import subprocess
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -21,6 +21,7 @@ import pytest
 
 from railbed import clusterfile
 from tests.support.cli import RAILBED, Result, environment, railbed
+from tests.support.namespaces import run_inside
 
 UP_SECONDS = 1200.0
 SWITCH_PASSWORD = "of-the-emulated-switch-9f3c"  # noqa: S105 - of a switch that exists for the tests
@@ -35,6 +36,7 @@ class RunningLab:
     folder: Path
     variables: Mapping[str, str] = field(default_factory=dict)
     """Of the environment of every command."""
+    after_healing: list[Callable[[], None]] = field(default_factory=list)
 
     def railbed(self, *arguments: str | Path) -> Result:
         """Run a verb on the lab's cluster."""
@@ -42,11 +44,20 @@ class RunningLab:
 
     def fault(self, *arguments: str) -> Result:
         """Run `lab fault` on it."""
-        return call(self.folder, "lab", "fault", *arguments, "--name", self.name, **self.variables)
+        result = call(self.folder, "lab", "fault", *arguments, "--name", self.name, **self.variables)
+        if arguments[0] == "heal":
+            for act in self.after_healing:
+                act()
+        return result
 
     def shell(self, node: str, *command: str) -> Result:
         """Run a command on a node as a person does."""
         return call(self.folder, "lab", "shell", node, "--name", self.name, "--", *command)
+
+    def run_inside(self, node: str, command: str) -> Result:
+        """Run a command on a node of a netns lab without a login, for tests that ask often."""
+        done = run_inside(self.name, node, command)
+        return Result(done.returncode, done.stdout, done.stderr)
 
     def start_shell(self, node: str, *command: str) -> subprocess.Popen[str]:
         """Start a command on a node without waiting for it; its standard input and output are pipes."""

@@ -4,42 +4,59 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Sequence
+import subprocess
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
+from railbed.lab.folder import load_lab
+from railbed.lab.netns.machine import processes
+
 KINDS = ("net", "uts", "ipc", "pid", "mnt")
 """Mounts come last: the others are opened through /proc of this machine."""
+COMMAND_SECONDS = 300.0
 LIBC = ctypes.CDLL(None, use_errno=True)
 
 
-def process_of(namespace: str) -> int:
-    """Return the first process in a process namespace, which is written as /proc shows it: `pid:[4026532218]`."""
-    numbers = []
-    for folder in Path("/proc").glob("[0-9]*"):
+def first_process(lab: str, node: str) -> int | None:
+    """Return the first process of a lab's node; None if the node is off."""
+    known = load_lab(lab)
+    (machine,) = [machine for machine in known.machines if machine.name == node]
+    for pid in processes(known, [machine]):
         with suppress(OSError):
-            if (folder / "ns/pid").readlink().name == namespace:
-                numbers.append(int(folder.name))
-    assert numbers, f"no process is in {namespace}"
-    return min(numbers)
+            numbers = next(line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if "NSpid" in line)
+            if numbers.split()[-1] == "1":
+                return pid
+    return None
 
 
-def fork_into(processes: Sequence[int]) -> bool:
-    """Fork into the namespaces of each process; return True in the forks, and False where it was called."""
-    for process in processes:
-        child = os.fork()
-        if child:
-            os.waitpid(child, 0)
-            continue
-        _enter(process)
-        if os.fork():  # only children are in the process namespace
-            os._exit(0)
-        os.setsid()
-        null = os.open("/dev/null", os.O_RDWR)
-        for number in range(3):
-            os.dup2(null, number)
-        return True
-    return False
+def run_inside(lab: str, node: str, command: str) -> subprocess.CompletedProcess[str]:
+    """Run a command on a node, for root, without a login: that takes a fiftieth of the time."""
+    process = first_process(lab, node)
+    environment = {"PATH": os.environ["PATH"], "HOME": "/root"}
+    return subprocess.run(
+        ["nsenter", "--target", str(process), "--all", "sh", "-c", command],
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=COMMAND_SECONDS,
+        check=False,
+    )
+
+
+def fork_into(process: int) -> bool:
+    """Fork into the namespaces of a process; return True in the fork, and False where it was called."""
+    if child := os.fork():
+        os.waitpid(child, 0)
+        return False
+    _enter(process)
+    if os.fork():  # only children are in the process namespace
+        os._exit(0)
+    os.setsid()
+    null = os.open("/dev/null", os.O_RDWR)
+    for number in range(3):
+        os.dup2(null, number)
+    return True
 
 
 def _enter(process: int) -> None:

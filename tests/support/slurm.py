@@ -62,7 +62,7 @@ class User:
 
     def run(self, *words: str, **variables: str) -> Result:
         """Run a command on the controller."""
-        return self.lab.shell("controller", self.line(*words, **variables))
+        return self.lab.run_inside("controller", self.line(*words, **variables))
 
     def railbed(self, *arguments: str, **variables: str) -> Result:
         """Run railbed on the controller."""
@@ -117,7 +117,7 @@ def allocation(user: User, *options: str) -> Iterator[str]:
     try:
         yield number
     finally:
-        user.lab.shell("controller", f"scancel {number}")
+        user.lab.run_inside("controller", f"scancel {number}")
         until(lambda: not jobs(user.lab, number))
 
 
@@ -125,13 +125,13 @@ def jobs(lab: RunningLab, number: str = "") -> list[str]:
     """Return the jobs that wait, run or end, or one of them, as `number state`."""
     only = f"--jobs={number}" if number else ""
     states = "PENDING,RUNNING,SUSPENDED,COMPLETING,CONFIGURING"
-    result = lab.shell("controller", f"squeue --noheader --states={states} --format='%A %T' {only}")
+    result = lab.run_inside("controller", f"squeue --noheader --states={states} --format='%A %T' {only}")
     return result.out.splitlines()
 
 
 def states(lab: RunningLab) -> dict[str, str]:
     """Return the state of each node as Slurm has it; empty while slurmctld does not answer."""
-    result = lab.shell("controller", "sinfo --noheader --Node --format '%N %T'")
+    result = lab.run_inside("controller", "sinfo --noheader --Node --format '%N %T'")
     return {line.split()[0]: line.split()[1] for line in result.out.splitlines()}
 
 

@@ -55,9 +55,11 @@ class Job:
         return result.out
 
     def start_now(self) -> None:
-        """Let a requeued job start at once: Slurm makes it wait."""
+        """Let a requeued job start at once, unless it has: Slurm makes it wait."""
+        update = ("scontrol", "update", f"job={self.number}", "StartTime=now")
+        running = [f"{self.number} RUNNING"]
         until(lambda: jobs(self.user.lab, str(self.number)) != [f"{self.number} COMPLETING"])
-        until(lambda: self.user.run("scontrol", "update", f"job={self.number}", "StartTime=now").code == 0)
+        until(lambda: self.user.run(*update).code == 0 or jobs(self.user.lab, str(self.number)) == running)
 
 
 def submit(user: User, *words: str, **variables: str) -> Job:

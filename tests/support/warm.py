@@ -2,18 +2,18 @@
 
 A node loads torch for five seconds of processor time whenever a training starts on it; forked from a server, it has it.
 The servers of all nodes are forks of one process on this machine, which also loads what tuning needs.
-A node that was killed comes back without its server, and then starts Python like any other.
+A node that was killed gets a server again when it is healed.
 """
 
 from __future__ import annotations
 
 import os
-import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,7 +21,7 @@ from railbed import clusterfile
 from railbed.lab.vm import recipe
 from railbed.launch.node.spawn import ONE_THREAD
 from tests.support.labs import RunningLab
-from tests.support.namespaces import process_of
+from tests.support.namespaces import first_process
 from tests.support.ranks import wait_for
 
 CODE = str(recipe.GUEST / "usr/lib/railbed")
@@ -30,29 +30,25 @@ PREPARE = (
 )
 SYSTEM_PYTHON = Path("/usr/bin/python3")
 """Everybody can run it, which is not true of the Python that runs the tests; to call a server, any version will do."""
-NOBODY_TOO = """
-import os
-for name in warm.LOADED:
-    __import__(name)
-if not os.fork():
-    sys.path.insert(0, {root!r})
-    from tests.support.ordinary import become_nobody
-    del sys.path[0]
-    become_nobody()
-    {prepare}
-"""
-"""Forks a second server, of nobody, which has torch loaded as well."""
 INTO_NODES = """
 import os
 for name in {modules}:
     __import__(name)
 sys.path.insert(0, {root!r})
 from tests.support.namespaces import fork_into
+from tests.support.ordinary import become_nobody
 del sys.path[0]
-if not fork_into({processes}):
+if not any(fork_into(int(line)) for line in sys.stdin):
     os._exit(0)
 """
-"""Forks a server into each node, in which the given processes are."""
+"""Forks a server into each node that is given by its first process, a line each."""
+NOBODY_TOO = """
+if not os.fork():
+    become_nobody()
+    {prepare}
+"""
+"""Forks a second server, of nobody."""
+LOADED = ("torch", "torch.distributed", "torch.nn.parallel", "torch._dynamo")
 TUNING = (
     "torch._dynamo",
     "peft",
@@ -79,28 +75,37 @@ class Front(NamedTuple):
         return [str(self.real), "-P", "-c", f"{self.prepare}\n{then}\nwarm.main()", "serve"]
 
 
-def start(lab: RunningLab, folder: Path) -> Path:
-    """Start a server in every node; return the Python that calls it."""
+@dataclass
+class Nodes:
+    """The nodes of a lab, and the process that forks servers into them."""
+
+    lab: RunningLab
+    process: subprocess.Popen[str]
+    served: dict[str, int | None]
+    """The first process of each node that has servers."""
+
+    def serve(self) -> None:
+        """Fork servers into nodes that have none: new nodes, and nodes that were killed and are up again."""
+        assert self.process.stdin
+        for node in self.served:
+            first = first_process(self.lab.name, node)
+            if first and first != self.served[node]:
+                print(first, file=self.process.stdin, flush=True)
+                self.served[node] = first
+
+
+@contextmanager
+def running(lab: RunningLab, folder: Path) -> Iterator[Path]:
+    """Run a server in every node; yield the Python that calls it."""
     door = "railbed-warm"
     front = _write_front(folder, door=door)
-    nodes = list(clusterfile.load(lab.cluster).nodes)
-    processes = [process_of(lab.shell(node, "readlink /proc/self/ns/pid").out.strip()) for node in nodes]
-    forking = INTO_NODES.format(root=str(Path(__file__).parents[2]), modules=TUNING, processes=processes)
-    subprocess.run(
-        front.server(forking),
-        env={**os.environ, **ONE_THREAD, **OFFLINE},
-        stdin=subprocess.DEVNULL,
-        timeout=START_SECONDS,
-        check=True,
-    )
-    for node in nodes:
-        ready = lab.shell(node, _opened([door]))
-        assert ready.code == 0, ready
-    return front.path
+    with _serving(lab, front.server(_into_nodes(TUNING)), [door]):
+        yield front.path
 
 
-def start_for_users(lab: RunningLab, folder: Path) -> dict[str, Path]:
-    """Start servers of root and of nobody in every node; return the Python of each. Nobody needs to read the folder."""
+@contextmanager
+def running_for_users(lab: RunningLab, folder: Path) -> Iterator[dict[str, Path]]:
+    """Run servers of root and of nobody in every node; yield the Python of each. Nobody needs to read the folder."""
     code = Path(shutil.copy(Path(CODE) / "warm.py", folder)).parent
     doors = {user: f"railbed-warm-{user}" for user in ("root", "nobody")}
     instead = {"nobody": SYSTEM_PYTHON}
@@ -108,20 +113,28 @@ def start_for_users(lab: RunningLab, folder: Path) -> dict[str, Path]:
         user: _write_front(folder / user, door=door, code=code, instead=instead.get(user))
         for user, door in doors.items()
     }
-    nobody_too = NOBODY_TOO.format(root=str(Path(__file__).parents[2]), prepare=fronts["nobody"].prepare)
-    _serve(lab, fronts["root"].server(nobody_too), list(doors.values()))
-    return {user: front.path for user, front in fronts.items()}
+    both = _into_nodes(LOADED) + NOBODY_TOO.format(prepare=fronts["nobody"].prepare)
+    with _serving(lab, fronts["root"].server(both), list(doors.values())):
+        yield {user: front.path for user, front in fronts.items()}
 
 
-def _serve(lab: RunningLab, command: list[str], doors: list[str]) -> None:
-    """Run a command in every node, and wait until it serves all doors there."""
-    variables = " ".join(f"{name}={value}" for name, value in ONE_THREAD.items())
-    serve = f"{variables} setsid -f {shlex.join(command)} </dev/null >/dev/null 2>&1"
-    nodes = list(clusterfile.load(lab.cluster).nodes)
-    for line in (serve, _opened(doors)):
-        for node in nodes:
-            result = lab.shell(node, line)
-            assert result.code == 0, result
+def _into_nodes(modules: Sequence[str]) -> str:
+    return INTO_NODES.format(root=str(Path(__file__).parents[2]), modules=tuple(modules))
+
+
+@contextmanager
+def _serving(lab: RunningLab, command: list[str], doors: list[str]) -> Iterator[None]:
+    """Run a command that forks servers into every node; yield when all doors are served there."""
+    environment = {**os.environ, **ONE_THREAD, **OFFLINE}
+    with subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, text=True) as process:  # ends with its input
+        nodes = Nodes(lab, process, dict.fromkeys(clusterfile.load(lab.cluster).nodes))
+        nodes.serve()
+        for node in nodes.served:
+            ready = lab.run_inside(node, _opened(doors))
+            assert ready.code == 0, ready
+        lab.after_healing.append(nodes.serve)
+        yield
+        lab.after_healing.remove(nodes.serve)
 
 
 def _opened(doors: list[str]) -> str:

@@ -21,8 +21,6 @@ from tests.support.nf4 import nf4_round_trip
 from tests.support.tinymodels import transformers, write_model
 from tests.unit.test_generate import Sent
 
-pytest.importorskip("peft")
-pytest.importorskip("bitsandbytes")
 pytestmark = [
     pytest.mark.xdist_group("models"),
     pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning", "ignore::UserWarning"),
