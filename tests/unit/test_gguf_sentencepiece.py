@@ -245,6 +245,8 @@ def set_flag(flag: str) -> Change:
         (put(normalizer=None), "marks spaces by rules that llama.cpp does not have"),
         (put(pre_tokenizer={"type": "Digits"}), "marks spaces by rules that llama.cpp does not have"),
         (put(normalizer=PREFIX_ALL, pre_tokenizer=metaspace("always")), "marks spaces by rules"),
+        (put(normalizer=None, pre_tokenizer=metaspace("always", split=True)), "would form the token '▁▁'"),
+        (put(normalizer=None, pre_tokenizer=metaspace("often")), "marks spaces by rules"),
         (put_model(ignore_merges=True), "merges tokens by rules that llama.cpp does not have"),
         (put_model(end_of_word_suffix="</w>"), "merges tokens by rules that llama.cpp does not have"),
         (put_model(merges=[["a", "missing"]]), "the merge of 'a' and 'missing' has no token"),

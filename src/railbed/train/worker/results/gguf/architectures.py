@@ -14,6 +14,7 @@ from railbed.train.worker.results.gguf.container import Unsigned
 from railbed.train.worker.results.gguf.gemma import GEMMA, GEMMA2, GEMMA3
 from railbed.train.worker.results.gguf.llama import LLAMA, MISTRAL, QWEN2, QWEN3
 from railbed.train.worker.results.gguf.phi3 import PHI3
+from railbed.train.worker.results.gguf.tokenizerfile import OWN_CONVERTER
 
 GPT2_LAYER = {
     "ln_1": "attn_norm",
@@ -33,7 +34,7 @@ def architecture_of(folder: ModelFolder) -> Architecture:
         names = ", ".join(ARCHITECTURES)
         raise ModelError(
             f"a model of type {folder.kind!r} cannot be written as GGUF; supported are {names}",
-            hint="export without --gguf, and use llama.cpp's own convert_hf_to_gguf.py on that folder",
+            hint=OWN_CONVERTER,
         )
     if folder.config.get("quantization_config"):
         raise ModelError(f"{folder.path} is quantised already (quantization_config), and cannot be written as GGUF")

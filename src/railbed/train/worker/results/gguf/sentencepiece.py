@@ -18,11 +18,17 @@ from typing import Literal
 
 from railbed.errors import ModelError
 from railbed.train.worker.results.gguf.container import Reals, Setting
-from railbed.train.worker.results.gguf.tokenizerfile import AddedToken, Pair, TokenizerFile, damaged, parts_of
+from railbed.train.worker.results.gguf.tokenizerfile import (
+    OWN_CONVERTER,
+    AddedToken,
+    Pair,
+    TokenizerFile,
+    damaged,
+    parts_of,
+)
 from railbed.train.worker.results.gguf.tokens import BYTES, NORMAL, USER_DEFINED, Token
 
 SPACE = "▁"
-OWN_CONVERTER = "llama.cpp's own convert_hf_to_gguf.py may accept it; export without --gguf, and use it on that folder"
 FIRST = (
     "this tokenizer puts a space before a prompt, but not before text after a special token; llama.cpp can only do "
     "both or neither, and does "

@@ -13,6 +13,7 @@ from railbed.train.base.files import TOKENIZER, read_json
 TOKENIZER_BYTES = 256 << 20
 TOKENS = 4_000_000
 """The most tokens of a vocabulary."""
+OWN_CONVERTER = "llama.cpp's own convert_hf_to_gguf.py may accept it; export without --gguf, and use it on that folder"
 Pair = tuple[str, str]
 
 
@@ -47,7 +48,8 @@ class TokenizerFile:
         content = read_json(path, TOKENIZER_BYTES)
         model = content.get("model")
         if not isinstance(model, dict) or model.get("type", "BPE") != "BPE":
-            raise ModelError(f"{path} is not a BPE, the only kind of tokenizer that railbed writes as GGUF")
+            message = f"{path} is not a BPE, the only kind of tokenizer that railbed writes as GGUF"
+            raise ModelError(message, hint=OWN_CONVERTER)
         vocabulary = model.get("vocab")
         if not isinstance(vocabulary, dict) or not all(type(number) is int for number in vocabulary.values()):
             raise damaged(path, "it has no vocabulary")

@@ -33,7 +33,7 @@ def listed_tokens(tokenizer: TokenizerFile, rows: int) -> list[Token]:
             number: Token(text, BYTE) for text in BYTES if (number := tokenizer.vocabulary.get(text)) is not None
         }
     unknown = tokenizer.model.get("unk_token")
-    by_number |= {number: _added_token(token, unknown) for number, token in tokenizer.added.items() if number < rows}
+    by_number |= {number: _added_token(token, unknown) for number, token in tokenizer.added.items()}
     tokens = [by_number.get(number, Token(f"[PAD{number}]", UNUSED)) for number in range(rows)]
     if len({token.text for token in tokens}) < rows:
         raise damaged(tokenizer.path, "two of its tokens have the same text")

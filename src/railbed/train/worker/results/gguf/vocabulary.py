@@ -14,12 +14,11 @@ from railbed.errors import ModelError
 from railbed.train.base.files import TOKENIZER_CONFIG, chat_template, tokenizer_settings
 from railbed.train.worker.results.gguf.container import Setting, Signed, Unsigned
 from railbed.train.worker.results.gguf.sentencepiece import (
-    OWN_CONVERTER,
     sentencepiece_differences,
     sentencepiece_settings,
     with_spaces,
 )
-from railbed.train.worker.results.gguf.tokenizerfile import TokenizerFile, damaged, parts_of
+from railbed.train.worker.results.gguf.tokenizerfile import OWN_CONVERTER, TokenizerFile, damaged, parts_of
 from railbed.train.worker.results.gguf.tokens import Token, listed_tokens, strips_as_phi3
 
 WORDS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|"
