@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ BUILD_SECONDS = 3600
 OPTIONS = (
     "-DCMAKE_BUILD_TYPE=Release",
     "-DBUILD_SHARED_LIBS=ON",
+    "-DCMAKE_BUILD_RPATH_USE_ORIGIN=ON",
     "-DGGML_NATIVE=OFF",
     "-DGGML_OPENMP=OFF",
     "-DLLAMA_CURL=OFF",
@@ -37,23 +39,32 @@ def cache() -> Path:
 
 
 def build() -> Path:
-    """Return the program, built unless it is in the cache; the first time takes minutes."""
+    """Return the program, with llama.cpp built unless it is in the cache; the first time takes minutes."""
+    if missing := [tool for tool in TOOLS if shutil.which(tool) is None]:
+        pytest.skip(f"llama.cpp cannot be built without {', '.join(missing)}: apt-get install cmake g++ make")
     folder = cache()
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        libraries = folder / "build" / "bin"
-        if missing := [tool for tool in TOOLS if shutil.which(tool) is None]:
-            pytest.skip(f"llama.cpp cannot be built without {', '.join(missing)}: apt-get install cmake g++ make")
-        if not (libraries / "libllama.so").exists():
-            source = _source(folder)
-            run("cmake", "-S", source, "-B", folder / "build", *OPTIONS)
-            run("cmake", "--build", folder / "build", "--target", "llama", "--parallel", "2")
-        program, source = folder / "greedy", next(folder.glob("llama_cpp_python-*/vendor/llama.cpp"))
-        headers = (f"-I{source / 'include'}", f"-I{source / 'ggml' / 'include'}")
+        if not (folder / "built").exists():
+            _build_into(folder)
+        program, libraries = folder / "greedy", folder / "built" / "lib"
         linked = (f"-L{libraries}", "-lllama", "-lggml", "-lggml-base", f"-Wl,-rpath,{libraries}")
-        run("cc", "-O1", "-Wall", *headers, PROGRAM, "-o", program, *linked)
+        run("cc", "-O1", "-Wall", f"-I{folder / 'built' / 'include'}", PROGRAM, "-o", program, *linked)
     return program
+
+
+def _build_into(folder: Path) -> None:
+    """Add the headers and libraries to a folder, once they are complete."""
+    with tempfile.TemporaryDirectory(dir=folder) as name:
+        scratch = Path(name)
+        source, made, ready = _source(scratch), scratch / "build", scratch / "ready"
+        run("cmake", "-S", source, "-B", made, *OPTIONS)
+        run("cmake", "--build", made, "--target", "llama", "--parallel", "2")
+        shutil.copytree(made / "bin", ready / "lib", symlinks=True)
+        for headers in (source / "include", source / "ggml" / "include"):
+            shutil.copytree(headers, ready / "include", dirs_exist_ok=True)
+        ready.rename(folder / "built")
 
 
 def _source(folder: Path) -> Path:
