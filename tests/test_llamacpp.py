@@ -12,6 +12,7 @@ import torch
 from railbed.train.data.tokenizer import opened
 from railbed.train.worker.results.gguf.vocabulary import SPLITS
 from railbed.train.worker.results.publish import open_source, write_as_gguf
+from tests.support.adapters import write_adapter
 from tests.support.llamacpp import BUILD_SECONDS, build, greedy, tokenize
 from tests.support.spm import STYLES, is_equal, texts_of
 from tests.support.tinymodels import own_folder, transformers, write_model
@@ -69,6 +70,19 @@ def test_scores_and_greedy_tokens_are_those_of_transformers(
     chosen = scores.gather(1, torch.tensor(theirs["greedy"])[:, None])[:, 0]
     regret = ((scores.amax(dim=1) - chosen) / largest).max()
     assert regret < CLOSE[number_type], regret
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning", "ignore::UserWarning")
+@pytest.mark.parametrize("kind", ["llama2", "gemma", "gemma2", "gemma3_text", "phi3"])
+def test_an_adapter_on_4_bits_computes_as_it_was_trained(program: Path, kind: str, tmp_path: Path) -> None:
+    pytest.importorskip("bitsandbytes")
+    base = make(kind, tmp_path / "base")
+    trained = write_adapter(base, tmp_path / "adapter", "nf4")
+    theirs = greedy(program, file_of(tmp_path / "adapter", tmp_path / "gguf", "f32"), PROMPT, 1)
+    with torch.inference_mode():
+        scores = trained.model(torch.tensor([theirs["prompt"]])).logits[0, -1]
+    difference = (torch.tensor(theirs["scores"]) - scores).abs().max() / scores.abs().max()
+    assert difference < CLOSE["f32"], difference
 
 
 @pytest.mark.parametrize("regex", SPLITS, ids=SPLITS.get)
