@@ -32,6 +32,7 @@ GROUPS = (
     "netns",
     "slurm",
     "train",
+    "ranks",
     "bench",
     "mpi",
     "models",

@@ -22,7 +22,7 @@ from tests.support.ports import free_port
 from tests.support.ranks import Starter, losses, wait_for
 from tests.support.smallmodel import recipe, write_tokens
 
-pytestmark = pytest.mark.whole
+pytestmark = [pytest.mark.whole, pytest.mark.xdist_group("ranks")]  # their server loads torch, and one run serves many
 
 EVEN_LONG = recipe(steps=60, model={"dropout": 0.1}, batch={"micro": 6}, checkpoint={"steps": 10})
 """Long enough to be killed in the middle; with dropout, so that random numbers must continue as well."""

@@ -32,6 +32,7 @@ SUSPICIOUS_SECONDS = 0.001
 FACTOR = 8
 SUPERLINEAR = 24
 """Eight times the input takes 8 times as long in linear time, and 64 times as long in quadratic time."""
+BEYOND_DOUBT = 40
 METHODS = {"search", "match", "fullmatch", "findall", "finditer", "sub", "subn", "split"}
 STRING_METHODS = {"split"}
 SKIPPED = ("railbed.lab.vm.guest", "railbed.__main__")
@@ -259,6 +260,8 @@ def superlinear(call: Callable[[Any], object], make: Callable[[int], Any], much:
         growth = best_of(call, make(LENGTH * FACTOR), 3, enough=short * SUPERLINEAR) / short
         if growth <= SUPERLINEAR:
             return ""
+        if growth > BEYOND_DOUBT:
+            break
     return f"{FACTOR} times the input took {growth:.0f} times as long"
 
 
