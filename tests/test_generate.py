@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from railbed.model.printable import clean
+from railbed.model.text.printable import clean
 from tests.support.adapters import write_adapter
 from tests.support.cli import RAILBED, Result, environment, railbed
 from tests.support.tinymodels import own_folder, write_model

@@ -18,7 +18,7 @@ from railbed.bench.toolset import all_tools
 from railbed.clusterfile import loads
 from railbed.errors import RailbedError
 from railbed.launch.protocol import decode
-from railbed.model.scrub import scrub
+from railbed.model.text.scrub import scrub
 from railbed.probes.outputs import all_probes
 from railbed.store import read_record
 from tests.support import growth
@@ -48,7 +48,7 @@ def test_all_expressions_are_collected(expressions: list[Expression]) -> None:
     places = {expression.where for expression in expressions}
     assert {
         "railbed.probes.ping_mtu.REPLY",
-        "railbed.model.scrub._ASSIGNED",
+        "railbed.model.text.scrub._ASSIGNED",
         "railbed.yamlfile.limits.VERSION",
     } <= places
     assert len(places) > 100

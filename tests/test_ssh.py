@@ -20,7 +20,7 @@ from railbed.fleet import DeviceAnswer, Fleet
 from railbed.model.cluster import Login, Secret
 from railbed.transport.base import Command, Target
 from railbed.transport.connect import live_connector
-from railbed.transport.ssh import PROGRAMS
+from railbed.transport.ssh.connection import PROGRAMS
 from tests.support.benchsite import processes_with
 from tests.support.sshd import SSHD, Server, Servers, descendants, running_servers
 

@@ -295,7 +295,7 @@ async def answering(data: bytes, hang_up: bool, writers: list[asyncio.StreamWrit
 async def test_a_port_that_is_not_a_ssh_server(
     sshd: Servers, monkeypatch: pytest.MonkeyPatch, data: bytes, hang_up: bool, words: str
 ) -> None:
-    monkeypatch.setattr("railbed.transport.ssh.CONNECT_SECONDS", 2.0)
+    monkeypatch.setattr("railbed.transport.ssh.connection.CONNECT_SECONDS", 2.0)
     writers: list[asyncio.StreamWriter] = []
     async with await answering(data, hang_up, writers) as server:
         port = server.sockets[0].getsockname()[1]
@@ -309,7 +309,7 @@ async def test_a_port_that_is_not_a_ssh_server(
 
 
 async def test_a_server_that_stands_still_in_the_login(sshd: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("railbed.transport.ssh.CONNECT_SECONDS", 2.0)
+    monkeypatch.setattr("railbed.transport.ssh.connection.CONNECT_SECONDS", 2.0)
     sshd.servers[0].freeze()
     error = await failure(sshd)
     assert "is not an SSH server: it sent nothing within 2 s" in error.message

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from railbed.cli.console import SafeConsole
-from railbed.cli.stream import SafeStream
+from railbed.cli.run.stream import SafeStream
 from railbed.model.output import Output
-from railbed.model.printable import clean, escaped, printable
 from railbed.model.record import Finding, Measurement, Record, Verdict
+from railbed.model.text.printable import clean, escaped, printable
 from railbed.transport.record import Recorder
 from tests.support.cli import RAILBED, environment, railbed
 from tests.support.events import event

@@ -16,7 +16,7 @@ def main() -> None:
     gc.disable()
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # there are none, and searching for them takes time
     try:
-        from railbed.cli import signals
+        from railbed.cli.run import signals
 
         signals.listen()
         from railbed.cli.main import run

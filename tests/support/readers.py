@@ -37,8 +37,8 @@ from railbed.launch.protocol import decode
 from railbed.model.events import capture
 from railbed.model.probe import Probe
 from railbed.model.record import Event, Record
-from railbed.model.scrub import scrub
 from railbed.model.series import Sample, Series
+from railbed.model.text.scrub import scrub
 from railbed.parsing.counters import parse_line
 from railbed.probes.outputs import all_probes
 from railbed.report import describe, read

@@ -6,7 +6,7 @@ from contextlib import aclosing
 
 import pytest
 
-from railbed.cli.alongside import alongside
+from railbed.cli.run.alongside import alongside
 from railbed.errors import UserError
 from railbed.model import events
 from railbed.model.record import Record

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
+from railbed.cli.run.stream import SafeStream
 from railbed.cli.screens.generate import GenerateScreen
-from railbed.cli.stream import SafeStream
 from railbed.model.events import TextPiece
 
 

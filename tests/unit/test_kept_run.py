@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from railbed.cli.options import Options
-from railbed.cli.perform import perform
+from railbed.cli.run.perform import perform
+from railbed.cli.run.signals import Interrupted
+from railbed.cli.run.unfinished import KeptRun, next_command
 from railbed.cli.screens.base import Screen
 from railbed.cli.screens.bench import BenchScreen
 from railbed.cli.screens.train import TrainScreen
-from railbed.cli.signals import Interrupted
 from railbed.cli.site import built_in_local
-from railbed.cli.unfinished import KeptRun, next_command
 from railbed.errors import DeviceError
 from railbed.fleet import Fleet
 from railbed.model.record import Event, Finding, Measurement, Record, Verdict

@@ -11,7 +11,7 @@ import pytest
 
 from railbed.cli import main
 from railbed.cli.background import detach as detached
-from railbed.cli.perform import _keep_cluster
+from railbed.cli.run.perform import _keep_cluster
 from railbed.errors import UsageError
 from railbed.model.output import Output
 from railbed.model.record import Measurement

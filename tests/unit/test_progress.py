@@ -17,9 +17,9 @@ from railbed.cli.screens.activity import Activity
 from railbed.cli.screens.base import Screen
 from railbed.cli.screens.json import JsonScreen
 from railbed.cli.screens.progress import PLAIN_SECONDS, ProgressLine, fitted, working
-from railbed.model import amount
 from railbed.model.progress import progress
 from railbed.model.record import Event, Measurement
+from railbed.model.text import amount
 from tests.support.events import event
 
 HANG = 20.0

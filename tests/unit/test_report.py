@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from railbed.errors import UsageError
-from railbed.model.printable import clean
 from railbed.model.record import Event, Finding, Measurement, Record, Verdict
+from railbed.model.text.printable import clean
 from railbed.present.wording import JOIN, counted, listed, percent, plural, seconds, size
 from railbed.report import describe, read
 from railbed.report.blocks import Entries, Facts, Figure, Table, Text

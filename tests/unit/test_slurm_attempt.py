@@ -10,7 +10,7 @@ from typing import cast
 
 import pytest
 
-from railbed.cli.perform import LeftEarly
+from railbed.cli.run.perform import LeftEarly
 from railbed.cli.slurm import attempt as module
 from railbed.cli.slurm.attempt import NoProgress, this_attempt
 from railbed.cli.slurm.history import read_history

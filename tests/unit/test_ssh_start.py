@@ -8,7 +8,7 @@ import asyncssh
 import pytest
 
 from railbed.errors import DeviceError, ProgramRefused, Unreachable
-from railbed.transport.ssh import _start
+from railbed.transport.ssh.connection import _start
 
 
 class Connection:

@@ -17,10 +17,10 @@ from railbed.bench.site import BenchSite, read_site, site_of
 from railbed.bench.suite import Suite
 from railbed.fleet import Fleet
 from railbed.model import events
-from railbed.model.amount import plural
 from railbed.model.cluster import Cluster
 from railbed.model.reading import DeviceFacts
 from railbed.model.record import Event, Finding, Measurement, Record
+from railbed.model.text.amount import plural
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,12 +12,12 @@ from railbed.bench.tool import End
 from railbed.fleet import Fleet, survey, surveyed
 from railbed.launch.rdma import Obstacle, RdmaPath, rdma_port
 from railbed.model import events
-from railbed.model.amount import plural
 from railbed.model.cabling import far_end
 from railbed.model.cluster import Cluster, Port
 from railbed.model.probe import Probe
 from railbed.model.reading import DeviceFacts, Known
 from railbed.model.record import Event
+from railbed.model.text.amount import plural
 from railbed.probes import ethtool, gpu, gpu_topology, infiniband, ip_link, limits, listening, pcie
 from railbed.probes.infiniband import RdmaDevice
 

@@ -15,8 +15,8 @@ from railbed.capture.analysis.results import Analysis
 from railbed.capture.rule import Judgement, NothingThere, NotJudged, Rule
 from railbed.capture.subjects import ClusterView, PathView, PortView, RecordingView, paths_of, ports_of
 from railbed.check.explain import Explanation, conclude, wrong_first
-from railbed.model.amount import plural
 from railbed.model.record import Finding, Verdict
+from railbed.model.text.amount import plural
 
 Subject = PortView | PathView | RecordingView | ClusterView
 

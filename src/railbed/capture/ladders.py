@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from railbed.capture.analysis.answers import NOT_READY, REFUSALS
-from railbed.capture.analysis.join import TOLERANCE
+from railbed.capture.analysis.ends.join import TOLERANCE
 from railbed.capture.analysis.marks import CE
 from railbed.capture.analysis.results import Analysis, Flow, FlowView
 from railbed.capture.analysis.views import Numbers, Rows

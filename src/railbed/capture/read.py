@@ -16,9 +16,9 @@ from railbed.capture.packets import Recording
 from railbed.capture.records import records_of
 from railbed.capture.remote import PortResult
 from railbed.model import events
-from railbed.model.amount import duration, plural
 from railbed.model.progress import progress
 from railbed.model.record import Event, Record
+from railbed.model.text.amount import duration, plural
 
 NANOSECONDS = 1_000_000_000
 

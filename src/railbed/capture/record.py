@@ -12,10 +12,10 @@ from railbed.capture.remote import Control, NodeRecorder, PortResult
 from railbed.errors import DeviceError
 from railbed.fleet import Fleet
 from railbed.model import events
-from railbed.model.amount import plural, size
 from railbed.model.cluster import Cluster
 from railbed.model.progress import progress
 from railbed.model.record import Event
+from railbed.model.text.amount import plural, size
 
 PROGRESS_SECONDS = 1.0
 

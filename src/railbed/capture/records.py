@@ -7,16 +7,16 @@ from statistics import median
 
 import numpy as np
 
-from railbed.capture.analysis.clocks import Clock
-from railbed.capture.analysis.join import Delay
+from railbed.capture.analysis.ends.clocks import Clock
+from railbed.capture.analysis.ends.join import Delay
 from railbed.capture.analysis.marks import congested
 from railbed.capture.analysis.rates import Axis
 from railbed.capture.analysis.reaction import Episode, Reaction
 from railbed.capture.analysis.results import Analysis, Flow, FlowView
 from railbed.capture.ladders import ladders_of
 from railbed.model import events
-from railbed.model.amount import duration, plural, size
 from railbed.model.record import Event
+from railbed.model.text.amount import duration, plural, size
 
 MOST_RATES = 64
 """Flows with rates over time: those with the most bytes."""

@@ -18,8 +18,8 @@ from railbed.capture.plan import Limits, PortPlan
 from railbed.errors import DeviceError, UsageError, os_reason
 from railbed.fleet import Fleet
 from railbed.fleet.node_program import BANNER_LINES, NodeProgram, ProgramOutput
-from railbed.model.printable import printable
 from railbed.model.private import for_us_alone
+from railbed.model.text.printable import printable
 from railbed.transport.base import Program
 
 RECORDER = NodeProgram(

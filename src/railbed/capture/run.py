@@ -17,11 +17,11 @@ from railbed.errors import DeviceError, ToolMissing, UsageError
 from railbed.fleet import Fleet, survey
 from railbed.fleet.change import change_nodes_temporarily
 from railbed.model import events
-from railbed.model.amount import plural
 from railbed.model.cluster import Cluster, Port
 from railbed.model.fix import Fix
 from railbed.model.reading import DeviceFacts
 from railbed.model.record import Event, Finding, Record, Verdict
+from railbed.model.text.amount import plural
 
 HOLDER = "a capture"
 RULE = "captured"

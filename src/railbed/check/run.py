@@ -12,12 +12,12 @@ from railbed.check.rules import reachable
 from railbed.check.site import Site
 from railbed.fleet import Fleet, survey, surveyed
 from railbed.model import events
-from railbed.model.amount import plural
 from railbed.model.cluster import Cluster
 from railbed.model.probe import Probe
 from railbed.model.progress import progress
 from railbed.model.reading import DeviceFacts
 from railbed.model.record import Event, Record, Verdict
+from railbed.model.text.amount import plural
 from railbed.transport.base import Target
 
 

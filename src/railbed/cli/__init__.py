@@ -1,12 +1,12 @@
 """Arguments in, records out: the only code that prints, and the only exit codes.
 
-Open `main.py` first (the verbs and the only place that catches errors), then `perform.py`: the loop around every verb
-that stores and shows each record and returns the exit code.
+Open `main.py` first (the verbs and the only place that catches errors), then `run/perform.py`: the loop around
+every verb that stores and shows each record and returns the exit code.
 
 - `verbs/`: one command per verb. `screens/`: records for people or as JSON lines. `background/`: detached runs.
-- `signals.py`: Ctrl-C, SIGTERM and a closed terminal. `stream.py`, `console.py`: text that cannot control the terminal.
+- `run/`: a verb's run, its signals, and what remains of it. `console.py`: text that cannot control the terminal.
 - `options.py`, `site.py`, `local.py`: shared options, and which cluster they select.
 - `usage.py`, `hints.py`: messages about arguments; the cluster file in commands that messages contain.
-- `unfinished.py`: what remains of an interrupted run. `pagefile.py`: writes a page.
+- `pagefile.py`: writes a page.
 - `summaries.py`: `railbed --help` without importing a verb.
 """

@@ -8,7 +8,7 @@ from typing import IO
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
-from railbed.model.printable import clean
+from railbed.model.text.printable import clean
 
 
 class SafeConsole(Console):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import aclosing
 
-from railbed.cli.signals import run_until_ended
+from railbed.cli.run.signals import run_until_ended
 from railbed.cli.site import LOCAL_NAME, built_in_local
 from railbed.discover.run import discover
 from railbed.fleet import Fleet

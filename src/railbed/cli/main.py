@@ -17,10 +17,10 @@ from typing import Annotated
 import typer
 
 from railbed import __version__
-from railbed.cli import signals
 from railbed.cli.exits import BUG, INTERRUPTED, PIPE, USER, exit_code
 from railbed.cli.hints import use_cluster_file, with_cluster
-from railbed.cli.stream import SafeStream
+from railbed.cli.run import signals
+from railbed.cli.run.stream import SafeStream
 from railbed.cli.summaries import stand_in
 from railbed.cli.usage import complaint
 from railbed.errors import RailbedError, os_reason

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 from railbed.cli.exits import DEVICE, FOUND, OK
 from railbed.model import events
-from railbed.model.amount import plural
 from railbed.model.record import Change, Finding, Measurement, Record, Verdict
+from railbed.model.text.amount import plural
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from railbed.collective.rollcall import Reply
 from railbed.collective.timing import Timing
 from railbed.errors import RankFailed
-from railbed.model.amount import duration, size
+from railbed.model.text.amount import duration, size
 
 ENGINES = ("nccl", "mpi", "gloo")
 """The best one first."""

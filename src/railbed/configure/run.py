@@ -20,12 +20,12 @@ from railbed.configure.request import ConfigureRequest
 from railbed.configure.wheels import INSTALLING
 from railbed.fleet import Fleet
 from railbed.model import events
-from railbed.model.amount import plural
 from railbed.model.cluster import Cluster
 from railbed.model.fix import Persistence
 from railbed.model.probe import PairTest, Probe
 from railbed.model.reading import DeviceFacts
 from railbed.model.record import Finding, Record, Verdict
+from railbed.model.text.amount import plural
 from railbed.parsing.nexus.switch_lock import checkpoint_name
 from railbed.probes import boot_config, ip_addr, pending_change, ssh_session
 from railbed.probes.nexus import checkpoints

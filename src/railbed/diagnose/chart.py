@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 
 from railbed.diagnose.signal import Signal, Span
-from railbed.model.amount import duration, number, size
+from railbed.model.text.amount import duration, number, size
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 GAP = "·"

@@ -16,8 +16,8 @@ from railbed.diagnose import rules
 from railbed.diagnose.evidence import Evidence, NotJudged, NotMeasured
 from railbed.diagnose.rule import Judgement, Rule
 from railbed.diagnose.signal import Span
-from railbed.model.amount import plural
 from railbed.model.record import Finding, Verdict
+from railbed.model.text.amount import plural
 from railbed.present.grouping import group_by
 
 MOST_EPISODES = 3

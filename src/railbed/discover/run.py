@@ -11,10 +11,10 @@ from railbed.discover.observation import PROBES, Observation, observe
 from railbed.discover.sightings import SWITCH_PROBES, SwitchObservation, observe_switch
 from railbed.fleet import Fleet, survey, surveyed
 from railbed.model import events
-from railbed.model.amount import plural
 from railbed.model.cluster import Cluster
 from railbed.model.reading import DeviceFacts, DeviceFailure
 from railbed.model.record import Event, Record
+from railbed.model.text.amount import plural
 
 
 async def discover(

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from railbed.model.printable import printable
+from railbed.model.text.printable import printable
 from railbed.parsing.shell import quote_path
 from railbed.transport.base import Program
 

@@ -22,8 +22,8 @@ from railbed.lab.kind import KINDS
 from railbed.lab.model import SWITCH, Lab, LabNode, PlatformName, Spec, rail_name
 from railbed.lab.patience import Patience, ProcessSigns
 from railbed.lab.processes import detach, find_processes, forget, is_stopped
-from railbed.model.amount import plural
 from railbed.model.cluster import Login, Switch, SwitchPort
+from railbed.model.text.amount import plural
 
 USER = "admin"
 FOLDER, CONTROL, READY, CONFIG, LOG = "nexus", "control", "ready", "initial.cfg", "nexus.log"

@@ -37,9 +37,9 @@ from railbed.launch.protocol import Message
 from railbed.launch.reachability import Reachability
 from railbed.launch.roster import Roster
 from railbed.model import events
-from railbed.model.amount import plural
 from railbed.model.progress import progress
 from railbed.model.record import Event, Record
+from railbed.model.text.amount import plural
 
 TICK_SECONDS = 0.25
 GATHER_SECONDS = 120.0

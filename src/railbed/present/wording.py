@@ -7,8 +7,8 @@ import time
 from collections.abc import Iterable
 from math import isfinite
 
-from railbed.model import amount
-from railbed.model.amount import number
+from railbed.model.text import amount
+from railbed.model.text.amount import number
 
 NOT_KNOWN = "unknown"
 JOIN = "\N{NO-BREAK SPACE}"

@@ -8,7 +8,7 @@ from html import escape
 from math import ceil, floor, isfinite, log10
 from typing import Any
 
-from railbed.model.printable import clean
+from railbed.model.text.printable import clean
 from railbed.report.blocks import Figure
 from railbed.report.reading.series import Points
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from railbed.model.amount import number
+from railbed.model.text.amount import number
 from railbed.present.wording import percent, seconds, size, with_unit
 from railbed.report.blocks import Value
 

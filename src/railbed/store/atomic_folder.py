@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import BinaryIO, Self
 
 from railbed.errors import UsageError, os_reason
-from railbed.model import amount
+from railbed.model.text import amount
 
 PARTIAL = ".partial"
 HINT = "free some disk space, or choose another folder"

@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from railbed.model.private import for_us_alone
 from railbed.model.record import Event
-from railbed.model.scrub import scrub
+from railbed.model.text.scrub import scrub
 from railbed.store.records import to_line
 from railbed.store.run import NOTES, is_own_folder, list_runs, runs_folder
 

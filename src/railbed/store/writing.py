@@ -22,7 +22,7 @@ from railbed import __version__
 from railbed.errors import UsageError, os_reason
 from railbed.model.private import for_us_alone
 from railbed.model.record import Finding, Record
-from railbed.model.scrub import scrub
+from railbed.model.text.scrub import scrub
 from railbed.store.process import this_process
 from railbed.store.records import to_line
 from railbed.store.run import (

@@ -21,11 +21,11 @@ from railbed.launch.placement import Deployment, Placement, rank_address, ranks_
 from railbed.launch.protocol import Message
 from railbed.launch.supervise import RETURN_SECONDS, GaveUp, Refused, Supervisor
 from railbed.model import events
-from railbed.model.amount import size
 from railbed.model.cluster import Cluster, Node
 from railbed.model.progress import progress
 from railbed.model.reading import DeviceFacts
 from railbed.model.record import Record
+from railbed.model.text.amount import size
 from railbed.train.base.folder import read_folder
 from railbed.train.capacity.disk import disk_notices
 from railbed.train.departure import Departure

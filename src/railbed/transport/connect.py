@@ -14,7 +14,7 @@ from railbed.transport.local import connect_local
 from railbed.transport.srun import SrunConnector
 
 if TYPE_CHECKING:
-    from railbed.transport.ssh import SshConnector
+    from railbed.transport.ssh.connection import SshConnector
 
 
 @asynccontextmanager
@@ -63,7 +63,7 @@ def _ssh() -> SshConnector:
     find_library = ctypes.util.find_library
     ctypes.util.find_library = lambda name: None  # noqa: ARG005  (the name is part of the call)
     try:
-        from railbed.transport.ssh import SshConnector
+        from railbed.transport.ssh.connection import SshConnector
     finally:
         ctypes.util.find_library = find_library
     return SshConnector()

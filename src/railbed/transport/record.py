@@ -19,7 +19,7 @@ from typing import Self
 from railbed.errors import DeviceError, UsageError, os_reason
 from railbed.model.output import Output
 from railbed.model.private import for_us_alone
-from railbed.model.scrub import scrub
+from railbed.model.text.scrub import scrub
 from railbed.transport.base import Command, Connector, Program, Target, Transport
 
 INDEX = "index.jsonl"

@@ -11,8 +11,8 @@ from railbed.launch.job import RankStart, rank_specs, rank_starts
 from railbed.launch.placement import Placement
 from railbed.launch.protocol import Message
 from railbed.model import events
-from railbed.model.amount import plural
 from railbed.model.record import Finding, Measurement, Record, Verdict
+from railbed.model.text.amount import plural
 
 FUNCTION = "railbed.bench.collective.worker.loop:run"
 ONE_JOB = "bench_one_job"

@@ -9,9 +9,9 @@ from railbed.bench.compare.experiment import Arm, Comparison
 from railbed.bench.judge.baseline import higher_is_better
 from railbed.bench.measure.schedule import BenchSchedule, Omitted, Trial
 from railbed.bench.suite import Step
-from railbed.model.amount import number
 from railbed.model.record import Finding, Measurement, Record, Verdict
 from railbed.model.statistics import Difference, paired_difference, separate_difference
+from railbed.model.text.amount import number
 
 DIFFERENCE, ARM_VALUE = "bench_difference", "arm_value"
 WHY = "A setting is worth what it changes: the arms take turns, so that a busy minute affects both."

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from railbed.bench.path.movement import Amount, Movement
-from railbed.model.amount import plural
 from railbed.model.cabling import Cable
 from railbed.model.cluster import Policy, Port
 from railbed.model.record import Finding, Verdict
+from railbed.model.text.amount import plural
 
 MOST_OF_IT = 0.9
 """A counter that shows at least this share of a stream carried it."""

@@ -3,14 +3,11 @@
 context      what the cluster file expects of addresses and marks
 operations   what an opcode does: request or answer, first or last of a message
 views        the packets of a recording, by flow
-nearest      where a recording was made, if nobody says
-pairing      which flow carries the answers to another
+ends/        which flows belong together, their clocks, and the same packets at both ends
 sequence     gaps, repeats and order of packet sequence numbers
 answers      acknowledgements, refusals, round trips
 messages     sizes and rates of messages
 marks        DSCP, ECN and priority
-clocks       the clocks of recordings, aligned by the packets themselves
-join         the same packets at both ends
 reaction     notifications, and the sender's rate before and after
 pauses       pause frames and how long they stopped a priority
 incast       moments in which several senders load a receiver

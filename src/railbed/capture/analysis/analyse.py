@@ -9,15 +9,15 @@ from itertools import pairwise
 import numpy as np
 
 from railbed.capture.analysis.answers import answers_to, round_trips
-from railbed.capture.analysis.clocks import Clock, Differences, Link, align, compare_clocks
 from railbed.capture.analysis.context import Context
+from railbed.capture.analysis.ends.clocks import Clock, Differences, Link, align, compare_clocks
+from railbed.capture.analysis.ends.join import Journey, differences, join
+from railbed.capture.analysis.ends.nearest import nearest_addresses
+from railbed.capture.analysis.ends.pairing import Partner, partners_of
 from railbed.capture.analysis.incast import Incast, Load, incast_of
-from railbed.capture.analysis.join import Journey, differences, join
 from railbed.capture.analysis.marks import marks_of
 from railbed.capture.analysis.messages import messages_of
-from railbed.capture.analysis.nearest import nearest_addresses
 from railbed.capture.analysis.operations import ROLE, Role, transport
-from railbed.capture.analysis.pairing import Partner, partners_of
 from railbed.capture.analysis.pauses import Paused, pauses_of
 from railbed.capture.analysis.reaction import Reaction, reaction_of
 from railbed.capture.analysis.results import Analysis, Flow, FlowView, Leg

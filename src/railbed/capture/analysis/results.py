@@ -9,13 +9,13 @@ from functools import cached_property
 import numpy as np
 
 from railbed.capture.analysis.answers import Answers, RoundTrips
-from railbed.capture.analysis.clocks import Clock
 from railbed.capture.analysis.context import Context
+from railbed.capture.analysis.ends.clocks import Clock
+from railbed.capture.analysis.ends.join import Journey
+from railbed.capture.analysis.ends.pairing import Partner
 from railbed.capture.analysis.incast import Incast
-from railbed.capture.analysis.join import Journey
 from railbed.capture.analysis.marks import Marks
 from railbed.capture.analysis.messages import Messages
-from railbed.capture.analysis.pairing import Partner
 from railbed.capture.analysis.pauses import Paused
 from railbed.capture.analysis.reaction import Reaction
 from railbed.capture.analysis.sequence import Sequence

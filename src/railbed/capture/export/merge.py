@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from railbed.capture.analysis.clocks import Clock
+from railbed.capture.analysis.ends.clocks import Clock
 from railbed.capture.files.addresses import AddressTable
 from railbed.capture.files.engines import make_engine
 from railbed.capture.files.formats.blocks import LONGEST_BLOCK

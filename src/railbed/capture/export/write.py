@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from railbed import __version__
-from railbed.capture.analysis.clocks import Clock
+from railbed.capture.analysis.ends.clocks import Clock
 from railbed.capture.analysis.results import Analysis
 from railbed.capture.export import blocks
 from railbed.capture.export.comments import Comments, comment_text, comments_of
@@ -21,8 +21,8 @@ from railbed.capture.export.render import Options, render
 from railbed.capture.files.links import Link
 from railbed.capture.packets import Recording
 from railbed.errors import UsageError, os_reason
-from railbed.model.amount import duration
 from railbed.model.record import WRONG, Finding
+from railbed.model.text.amount import duration
 from railbed.store import replacing
 from railbed.store.run import PRIVATE
 

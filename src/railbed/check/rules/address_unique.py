@@ -26,7 +26,7 @@ from collections.abc import Iterator
 from railbed.check.rule import Check, Judgement, fail, ok, unknown
 from railbed.check.shared.wording import some
 from railbed.check.site import Site
-from railbed.model.amount import plural
+from railbed.model.text.amount import plural
 from railbed.probes import ip_addr
 
 EXPECTED = "each rail address on one node"

@@ -26,7 +26,7 @@ from collections.abc import Iterator
 
 from railbed.check.rule import Check, Judgement, fail, ok
 from railbed.check.site import NodeView
-from railbed.model.amount import size
+from railbed.model.text.amount import size
 from railbed.probes import disk
 
 GB = 10**9

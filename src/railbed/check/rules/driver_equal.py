@@ -27,7 +27,7 @@ from collections.abc import Iterator
 from railbed.check.rule import Check, Judgement, ok, skip, unknown, warn
 from railbed.check.shared.wording import grouped, some
 from railbed.check.site import RailView
-from railbed.model.amount import plural
+from railbed.model.text.amount import plural
 from railbed.probes import ethtool_driver
 
 EXPECTED = "one driver and firmware"

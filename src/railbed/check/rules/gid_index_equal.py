@@ -26,7 +26,7 @@ from collections.abc import Iterator
 from railbed.check.rule import Check, Judgement, ok, skip, warn
 from railbed.check.shared.rail import by_value, rdma_ports, read_ports, unread_findings
 from railbed.check.site import PortView, RailView
-from railbed.model.amount import plural
+from railbed.model.text.amount import plural
 from railbed.parsing.gids import rocev2_index
 from railbed.probes import infiniband
 from railbed.probes.infiniband import RdmaDevices

@@ -30,7 +30,7 @@ from collections.abc import Iterator
 from railbed.check.rule import Check, Judgement, fail, ok, skip, unknown, warn
 from railbed.check.shared.applies import NO_GPU
 from railbed.check.site import NodeView
-from railbed.model.amount import plural
+from railbed.model.text.amount import plural
 from railbed.probes import gpu, torch
 
 OLDEST_DRIVER = {11: "450.80.02", 12: "525.60.13", 13: "580.65.06"}

@@ -26,8 +26,8 @@ from collections.abc import Iterator
 from railbed.check.rule import Check, Judgement, fail, ok, skip, unknown, warn
 from railbed.check.shared.applies import gpu_obstacle
 from railbed.check.site import NodeView
-from railbed.model.amount import plural
 from railbed.model.fix import Fix, Persistence, run
+from railbed.model.text.amount import plural
 from railbed.probes import gpu
 
 EXPECTED = "ECC on, no uncorrected errors"

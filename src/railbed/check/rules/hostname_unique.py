@@ -29,8 +29,8 @@ from collections.abc import Iterator
 from railbed.check.rule import Check, Judgement, fail, ok
 from railbed.check.shared.compare import gather, too_few
 from railbed.check.site import Site
-from railbed.model.amount import plural
 from railbed.model.fix import Fix, Persistence, run
+from railbed.model.text.amount import plural
 from railbed.probes import hostname
 
 EXPECTED = "its own hostname"

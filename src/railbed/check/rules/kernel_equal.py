@@ -26,7 +26,7 @@ from collections.abc import Iterator
 from railbed.check.rule import Check, Judgement, ok, warn
 from railbed.check.shared.compare import gather, most_common, too_few
 from railbed.check.site import Site
-from railbed.model.amount import plural
+from railbed.model.text.amount import plural
 from railbed.probes import os_release
 
 

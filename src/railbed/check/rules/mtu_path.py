@@ -32,9 +32,9 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from railbed.check.rule import Check, Judgement, fail, ok, skip, unknown
 from railbed.check.shared.wording import grouped, some
 from railbed.check.site import PortView
-from railbed.model.amount import plural
 from railbed.model.cluster import Port
 from railbed.model.pairs import pairs_of
+from railbed.model.text.amount import plural
 from railbed.probes import ping_mtu
 from railbed.probes.ping_mtu import Ping
 

@@ -32,7 +32,7 @@ from railbed.check.rule import Check, Judgement, fail, ok, warn
 from railbed.check.shared.net_counters import both_links, is_drop, is_error, moved
 from railbed.check.shared.wording import no_interface, some
 from railbed.check.site import PortView
-from railbed.model.amount import plural
+from railbed.model.text.amount import plural
 from railbed.probes import ethtool_stats, ip_link
 from railbed.probes.ethtool_stats import DriverStatistics
 from railbed.probes.ip_link import Link

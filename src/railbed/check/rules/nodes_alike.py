@@ -28,7 +28,7 @@ from statistics import median_low
 from railbed.check.rule import Check, Judgement, ok, warn
 from railbed.check.shared.compare import Gathered, gather, too_few
 from railbed.check.site import Site
-from railbed.model.amount import plural
+from railbed.model.text.amount import plural
 from railbed.probes import cpu, memory
 
 TOLERANCE = 0.1

@@ -28,8 +28,8 @@ from itertools import islice
 from railbed.check.rule import Check, Judgement, fail, ok, skip, warn
 from railbed.check.shared.wording import some
 from railbed.check.site import PortView
-from railbed.model.amount import plural
 from railbed.model.cluster import Port
+from railbed.model.text.amount import plural
 from railbed.probes import ip_route
 
 MOST_PEERS = 64

@@ -26,7 +26,7 @@ from collections.abc import Iterator
 from railbed.check.rule import Check, Judgement, fail, ok, skip, unknown
 from railbed.check.shared.wording import grouped, some
 from railbed.check.site import RailView
-from railbed.model.amount import plural
+from railbed.model.text.amount import plural
 from railbed.probes import ethtool
 
 EXPECTED = "one speed on all links"

@@ -28,7 +28,7 @@ from railbed.check.rule import Check, Judgement, ok, skip, unknown, warn
 from railbed.check.shared.card import CARD_PROBES, Ability, card_of
 from railbed.check.shared.rail import by_value, rdma_ports, read_ports, unread_findings
 from railbed.check.site import PortView, RailView
-from railbed.model.amount import plural
+from railbed.model.text.amount import plural
 from railbed.probes import infiniband
 from railbed.probes.infiniband import RdmaDevice, RdmaDevices
 

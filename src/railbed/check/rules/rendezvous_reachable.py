@@ -29,8 +29,8 @@ from collections.abc import Iterator
 from railbed.check.rule import Check, Judgement, fail, ok, skip, unknown
 from railbed.check.shared.wording import grouped, some
 from railbed.check.site import NodeView
-from railbed.model.amount import plural
 from railbed.model.pairs import pairs_of
+from railbed.model.text.amount import plural
 from railbed.probes import rendezvous
 from railbed.probes.rendezvous import Attempt
 

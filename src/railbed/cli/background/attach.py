@@ -8,11 +8,11 @@ from pathlib import Path
 
 from railbed.cli.background.runs import OUTPUT, summary_of, to_attach, to_resume, to_stop, training_run
 from railbed.cli.exits import BUG, INTERRUPTED
+from railbed.cli.run.signals import run_until_ended
 from railbed.cli.screens.base import Screen
 from railbed.cli.screens.json import JsonScreen
 from railbed.cli.screens.train import TrainScreen
 from railbed.cli.screens.train_summary import KEPT
-from railbed.cli.signals import run_until_ended
 from railbed.errors import DeviceError
 from railbed.model.record import Record
 from railbed.store import RunSummary, follow, read_record

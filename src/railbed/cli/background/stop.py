@@ -8,9 +8,9 @@ from pathlib import Path
 
 from railbed.cli.background.runs import summary_of, to_resume, training_run
 from railbed.cli.exits import OK
+from railbed.cli.run.signals import run_until_ended
 from railbed.cli.screens.json import JsonScreen
 from railbed.cli.screens.progress import working
-from railbed.cli.signals import run_until_ended
 from railbed.errors import DeviceError, UsageError
 from railbed.model.events import Stopped
 from railbed.store import RunSummary, ask_to_end, is_being_written

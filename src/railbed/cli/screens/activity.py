@@ -8,9 +8,9 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from railbed.model import events
-from railbed.model.amount import clock
-from railbed.model.printable import printable
 from railbed.model.record import Event, Measurement, Record
+from railbed.model.text.amount import clock
+from railbed.model.text.printable import printable
 
 STEPS_AVERAGED = 100
 MOST_NAMED = 4

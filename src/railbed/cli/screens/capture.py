@@ -13,10 +13,10 @@ from railbed.cli.console import SafeConsole
 from railbed.cli.screens.base import Screen
 from railbed.cli.screens.text import TextScreen
 from railbed.model import events
-from railbed.model.amount import duration, plural, size
 from railbed.model.cluster import Cluster
-from railbed.model.printable import printable
 from railbed.model.record import Event, Record
+from railbed.model.text.amount import duration, plural, size
+from railbed.model.text.printable import printable
 from railbed.present.names import name_range
 
 MOST_FLOWS = 12

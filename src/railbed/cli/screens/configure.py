@@ -10,10 +10,10 @@ from railbed.cli.hints import command_line
 from railbed.cli.screens.hanging import print_hanging
 from railbed.cli.screens.text import TextScreen
 from railbed.model import events
-from railbed.model.amount import plural
 from railbed.model.cluster import Cluster
-from railbed.model.printable import printable
 from railbed.model.record import Change, Record
+from railbed.model.text.amount import plural
+from railbed.model.text.printable import printable
 from railbed.parsing.nexus.switch_lock import checkpoint_name, rollback_command
 from railbed.present.changes import ChangeGroup, DeviceGroup, device_groups
 from railbed.present.names import each_of, name_range

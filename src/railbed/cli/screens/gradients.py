@@ -9,7 +9,7 @@ from rich.text import Text
 
 from railbed.cli.screens.text import STYLES
 from railbed.model.events import GradientPath
-from railbed.model.printable import printable
+from railbed.model.text.printable import printable
 
 
 class PathLine:

@@ -8,13 +8,13 @@ from contextlib import aclosing
 from pathlib import Path
 
 from railbed.cli.hints import cluster_option
+from railbed.cli.run.signals import Interrupted, run_until_ended
 from railbed.cli.screens.base import Screen
 from railbed.cli.screens.json import JsonScreen
-from railbed.cli.signals import Interrupted, run_until_ended
 from railbed.lab.model import Spec
 from railbed.model import events
-from railbed.model.amount import plural
 from railbed.model.record import Event, Record
+from railbed.model.text.amount import plural
 
 SHOWN_ELSEWHERE = (events.LabStatus, events.LabUp, events.Progress)
 

@@ -13,8 +13,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from railbed.cli.screens.activity import Activity
-from railbed.model.printable import printable
 from railbed.model.record import Record
+from railbed.model.text.printable import printable
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -14,8 +14,8 @@ from railbed.cli.screens.base import Screen
 from railbed.cli.screens.hanging import break_between_commands, print_hanging, room
 from railbed.model.cluster import Cluster
 from railbed.model.events import Notice
-from railbed.model.printable import printable
 from railbed.model.record import WRONG, Change, Finding, Record, Verdict
+from railbed.model.text.printable import printable
 from railbed.present.findings import IN_BRIEF, group_of, grouped, verdict_counts
 from railbed.present.grouping import group_by
 from railbed.present.masks import NameMask

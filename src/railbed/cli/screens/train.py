@@ -13,8 +13,8 @@ from railbed.cli.screens.gradients import PathLine
 from railbed.cli.screens.text import TextScreen
 from railbed.cli.screens.train_summary import TrainSummary
 from railbed.model import events
-from railbed.model.printable import printable
 from railbed.model.record import Event, Finding, Measurement, Record
+from railbed.model.text.printable import printable
 
 WARNING = "yellow"
 STYLES: dict[type[Event], str] = {

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from railbed.model import events
-from railbed.model.amount import duration, plural, size
 from railbed.model.record import Measurement, Record
+from railbed.model.text.amount import duration, plural, size
 from railbed.report.reading.series import MeasuringRank, Series, ends
 
 KEPT = ("loss", "tokens_per_second", "step_seconds", "bytes_sent", "allreduce_exposed_seconds")

@@ -16,8 +16,8 @@ from rich.text import Text
 from railbed.cli.console import SafeConsole
 from railbed.cli.screens.base import Screen
 from railbed.cli.screens.watch_rows import NodeRow, QueueRow, node_rows, queue_rows
-from railbed.model.printable import printable
 from railbed.model.record import Record
+from railbed.model.text.printable import printable
 from railbed.store.timeline import Mark, Timeline
 
 BARS = "▁▂▃▄▅▆▇█"

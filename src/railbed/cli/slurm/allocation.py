@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from railbed import clusterfile
-from railbed.cli.signals import run_until_ended
+from railbed.cli.run.signals import run_until_ended
 from railbed.discover.run import discover
 from railbed.errors import UsageError
 from railbed.fleet import Fleet

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from railbed.cli.exits import INTERRUPTED, OK
 from railbed.cli.options import Options
-from railbed.cli.perform import Beside, LeftEarly, Work, perform
+from railbed.cli.run.perform import Beside, LeftEarly, Work, perform
 from railbed.cli.screens.base import Screen
 from railbed.cli.slurm.history import History, read_history
 from railbed.cli.slurm.watchdogs import take_reason, watchdogs

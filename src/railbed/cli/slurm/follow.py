@@ -11,11 +11,11 @@ from railbed import clusterfile
 from railbed.cli.background.attach import conclude, is_drawn, parse_line
 from railbed.cli.background.runs import OUTPUT, summary_of
 from railbed.cli.exits import INTERRUPTED
+from railbed.cli.run.signals import run_until_ended
 from railbed.cli.screens.base import Screen
 from railbed.cli.screens.choose import make_screen
 from railbed.cli.screens.json import JsonScreen
 from railbed.cli.screens.progress import working
-from railbed.cli.signals import run_until_ended
 from railbed.cli.slurm.jobs import JobEnded, JobWatch, settle
 from railbed.model.progress import progress
 from railbed.store import follow

@@ -54,7 +54,7 @@ def read_jobs(runs: Sequence[RunSummary]) -> RunJobs:
     if not wanted:
         return RunJobs(numbers)
     # Imported here because most folders have no jobs.
-    from railbed.cli.signals import run_until_ended
+    from railbed.cli.run.signals import run_until_ended
     from railbed.transport.queue import list_jobs
 
     try:

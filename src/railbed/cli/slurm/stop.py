@@ -8,9 +8,9 @@ from pathlib import Path
 
 from railbed.cli.background.runs import summary_of
 from railbed.cli.exits import INTERRUPTED, OK
+from railbed.cli.run.signals import run_until_ended
 from railbed.cli.screens.json import JsonScreen
 from railbed.cli.screens.progress import working
-from railbed.cli.signals import run_until_ended
 from railbed.cli.slurm.jobs import JobWatch, jobs_of, settle
 from railbed.errors import DeviceError
 from railbed.model.events import Stopped

@@ -23,8 +23,8 @@ from railbed.cli.screens.progress import working
 from railbed.cli.screens.text import change_line
 from railbed.errors import UsageError
 from railbed.model import events
-from railbed.model.printable import printable
 from railbed.model.record import Finding
+from railbed.model.text.printable import printable
 from railbed.present.wording import JOIN, with_unit
 from railbed.report import Report
 from railbed.report.compare.changes import change_in_words, own_labels

@@ -28,7 +28,7 @@ from railbed.cli.options import (
     ReplayOption,
     TimeoutOption,
 )
-from railbed.cli.perform import perform
+from railbed.cli.run.perform import perform
 from railbed.cli.site import built_in_local, recorded_cluster_file, site_of_job
 from railbed.cli.slurm.allocation import Allocation, read_allocation
 from railbed.cli.tally import Conclusion, Tally
@@ -37,13 +37,13 @@ from railbed.discover.observation import Location, location_of
 from railbed.discover.run import discover
 from railbed.errors import UsageError, os_reason
 from railbed.fleet import Fleet
-from railbed.model.amount import plural
 from railbed.model.cluster import Cluster, Host, Login, Node
 from railbed.model.cluster import Text as OneLine
 from railbed.model.events import ClusterBuilt
 from railbed.model.limits import DEVICE_SECONDS
 from railbed.model.names import name_from
 from railbed.model.record import Change, Record
+from railbed.model.text.amount import plural
 from railbed.store import followed, write_atomically
 from railbed.yamlfile.read import BYTE_ORDER_MARK
 

@@ -10,15 +10,15 @@ from typing import Annotated
 import typer
 
 from railbed.cli.options import JsonOption, Options, TimeoutOption
-from railbed.cli.perform import Work, perform
+from railbed.cli.run.perform import Work, perform
 from railbed.cli.screens.base import Screen
 from railbed.cli.screens.json import JsonScreen
 from railbed.cli.trained import TrainedModel, trained_model
 from railbed.errors import UsageError
 from railbed.model import events
 from railbed.model.limits import DEVICE_SECONDS
-from railbed.model.printable import printable
 from railbed.model.record import Record
+from railbed.model.text.printable import printable
 from railbed.store.atomic_folder import AtomicFolder
 from railbed.train.export import ExportForm, MergedType, NumberType, export, export_copy, export_folder
 

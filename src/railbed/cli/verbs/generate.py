@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from railbed.cli.options import JsonOption, Options, TimeoutOption
-from railbed.cli.perform import perform
+from railbed.cli.run.perform import perform
 from railbed.cli.screens.generate import GenerateScreen
 from railbed.cli.screens.json import JsonScreen
 from railbed.cli.trained import trained_model

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from railbed.fleet.sample.clock import Alignment, ControlClock, WallClock
 from railbed.fleet.sample.intake import Emit, Intake
 from railbed.model import events
-from railbed.model.printable import printable
 from railbed.model.record import Event
 from railbed.model.series import Sample, Series
+from railbed.model.text.printable import printable
 from railbed.parsing.counters import Answer, Counted, Fault, Layout, LayoutLine, Line, Row
 
 LEAD_SECONDS = 0.02

@@ -20,10 +20,10 @@ from railbed.launch.files.participant import CONTROL, Participant, best_source, 
 from railbed.launch.files.ship import Parcel
 from railbed.launch.protocol import Message, encode
 from railbed.model import events
-from railbed.model.amount import duration, size
 from railbed.model.cluster import Cluster
 from railbed.model.progress import progress
 from railbed.model.record import Record
+from railbed.model.text.amount import duration, size
 
 BEAT_SECONDS = 10.0
 SILENCE_SECONDS = 15.0

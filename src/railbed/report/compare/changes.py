@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import exp, log10
 from typing import Any
 
-from railbed.model.amount import number
+from railbed.model.text.amount import number
 from railbed.present.bench import message_size
 from railbed.present.wording import JOIN, plural
 from railbed.report.blocks import Figure

@@ -13,8 +13,8 @@ from typing import Any
 from pydantic_core import to_json
 
 from railbed import __version__
-from railbed.model.printable import clean, escaped
 from railbed.model.record import Measurement
+from railbed.model.text.printable import clean, escaped
 from railbed.present.wording import JOIN
 from railbed.report.blocks import (
     Block,

@@ -19,7 +19,7 @@ from markupsafe import Markup
 
 from railbed import __version__
 from railbed.errors import ToolMissing
-from railbed.model.printable import clean
+from railbed.model.text.printable import clean
 from railbed.present.wording import quoted
 from railbed.report.blocks import Figure
 from railbed.report.document import Report

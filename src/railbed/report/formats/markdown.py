@@ -8,8 +8,8 @@ from html import unescape
 from typing import Any
 
 from railbed import __version__
-from railbed.model.amount import number
-from railbed.model.printable import clean
+from railbed.model.text.amount import number
+from railbed.model.text.printable import clean
 from railbed.present.wording import quoted
 from railbed.report.blocks import (
     Block,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 from railbed.errors import UsageError
 from railbed.model.events import Flow, FlowRates, GenerationStarted
 from railbed.model.record import OF_STATE, Change, Event, Finding, Measurement
-from railbed.model.scrub import scrub
+from railbed.model.text.scrub import scrub
 from railbed.report.reading.packets import flow_measurements
 from railbed.report.reading.series import MeasuringRank, Series
 from railbed.store import RunSummary, read_record, read_run_in, record_lines

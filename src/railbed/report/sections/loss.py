@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import isfinite
 
-from railbed.model.amount import number
+from railbed.model.text.amount import number
 from railbed.present.wording import plural
 from railbed.report.blocks import Block, Figure, Text
 from railbed.report.figures import COLOURS, Line, over_steps

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import isfinite
 
-from railbed.model.amount import number
+from railbed.model.text.amount import number
 from railbed.present.wording import NOT_KNOWN
 from railbed.report.blocks import Block, Cell, Table, Text, Value
 from railbed.report.reading.run import RunData

@@ -5,9 +5,9 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
-from railbed.model.amount import number
 from railbed.model.events import RankChoices
-from railbed.model.scrub import scrub
+from railbed.model.text.amount import number
+from railbed.model.text.scrub import scrub
 from railbed.present.wording import moment, seconds
 from railbed.report.blocks import Block, Cell, Code, Facts, Fold, Heading, Listing, Table
 from railbed.report.reading.history import recipe

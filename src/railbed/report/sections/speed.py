@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from railbed.model.amount import number
 from railbed.model.events import RankChoices
+from railbed.model.text.amount import number
 from railbed.present.wording import JOIN, NOT_KNOWN, percent
 from railbed.report.blocks import Block, Cell, Facts
 from railbed.report.figures import COLOURS, Line, over_steps

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from railbed.model import amount, events
+from railbed.model import events
 from railbed.model.record import Event
+from railbed.model.text import amount
 from railbed.train.capacity.vocabulary import with_vocabulary
 from railbed.train.parallelism import parallelism_of
 from railbed.train.recipe import Recipe

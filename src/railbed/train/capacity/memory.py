@@ -8,11 +8,12 @@ from typing import Any
 
 from railbed.errors import UserError
 from railbed.fleet import Fleet, read_facts
-from railbed.model import amount, events
+from railbed.model import events
 from railbed.model.cluster import Cluster, Node
 from railbed.model.probe import Probe
 from railbed.model.reading import DeviceFacts, Known
 from railbed.model.record import Event, Record
+from railbed.model.text import amount
 from railbed.probes import gpu, memory
 from railbed.train.capacity.estimate import GPU_MEMORY_USED, MemoryEstimate, micro_limit
 from railbed.train.capacity.estimate import memory as estimate

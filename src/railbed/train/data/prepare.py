@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from railbed.errors import CheckpointDamaged, DataError, os_reason
-from railbed.model.amount import plural
+from railbed.model.text.amount import plural
 from railbed.train.base.files import CHAT_TEMPLATE, TOKENIZER, TOKENIZER_CONFIG
 from railbed.train.data import tokenizer as bpe
 from railbed.train.data.report import Report

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from railbed.launch.fabric import NodeFabric
-from railbed.model.amount import size
 from railbed.model.record import Finding, Verdict
 from railbed.model.span import Span
+from railbed.model.text.amount import size
 from railbed.train.network.proof import NodeTraffic
 
 CHECK = "gradients_over_rdma"

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from railbed.model import events
-from railbed.model.amount import plural
 from railbed.model.record import Measurement, Record
+from railbed.model.text.amount import plural
 
 
 @dataclass(slots=True)

@@ -14,8 +14,8 @@ from railbed.fleet import Fleet
 from railbed.launch.files.client import file_client
 from railbed.launch.files.ship import ARCHIVE, module_command, own_code, ship
 from railbed.launch.protocol import decode
-from railbed.model.amount import plural
 from railbed.model.cluster import Cluster
+from railbed.model.text.amount import plural
 from railbed.train.results.transfer import remove_there
 from railbed.train.state.checkpoints import MANIFEST
 from railbed.transport.base import Command

@@ -9,9 +9,9 @@ from contextlib import aclosing
 from railbed.fleet import Fleet
 from railbed.launch.files.client import file_client
 from railbed.model import events
-from railbed.model.amount import size
 from railbed.model.cluster import Cluster
 from railbed.model.record import Record
+from railbed.model.text.amount import size
 from railbed.parsing.shell import quote_path
 from railbed.store.atomic_folder import AtomicFolder
 from railbed.transport.base import Command

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from railbed.model.amount import duration
+from railbed.model.text.amount import duration
 from railbed.train.shares.balance import Cost
 
 MOST_NAMED = 8

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 
 from railbed.errors import RankFailed
-from railbed.model.amount import size
+from railbed.model.text.amount import size
 from railbed.train.capacity.estimate import GPU_MEMORY_USED, memory, micro_limit
 from railbed.train.precision import VALUE_BYTES, Format
 from railbed.train.recipe import Recipe

@@ -8,8 +8,8 @@ from railbed.bench.judge.limits import PathLimit, judge_bandwidth, slowest
 from railbed.bench.judge.verdicts.finding import finding
 from railbed.bench.judge.verdicts.paths import is_bidirectional, merge_directions, method_of
 from railbed.bench.site import BenchSite
-from railbed.model.amount import number
 from railbed.model.record import Finding, Measurement, Verdict
+from railbed.model.text.amount import number
 
 CHECK = "bench_line_rate"
 RDMA_BANDWIDTH = ("ib_write_bw", "ib_read_bw", "ib_send_bw")

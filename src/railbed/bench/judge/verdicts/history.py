@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 
 from railbed.bench.judge.baseline import Baseline, compare, group_repeats
 from railbed.bench.judge.verdicts.finding import finding
-from railbed.model.amount import number
 from railbed.model.record import Finding, Measurement, Verdict
 from railbed.model.statistics import median
+from railbed.model.text.amount import number
 
 CHECK = "bench_baseline"
 WHY = "Hardware that is getting slower shows here first."

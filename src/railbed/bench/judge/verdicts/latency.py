@@ -8,9 +8,9 @@ from railbed.bench.judge import baseline
 from railbed.bench.judge.limits import PUBLISHED_DRIVER, latency_limit
 from railbed.bench.judge.verdicts.finding import finding
 from railbed.bench.site import BenchSite
-from railbed.model.amount import number
 from railbed.model.record import Finding, Measurement, Verdict
 from railbed.model.statistics import median
+from railbed.model.text.amount import number
 
 CHECK = "bench_latency"
 WHY = "Every collective starts with small messages, and cable and cards set how long those take."

@@ -10,9 +10,9 @@ from railbed.bench.judge.outliers import Outlier, Sample, find_outliers
 from railbed.bench.judge.verdicts.finding import finding
 from railbed.bench.judge.verdicts.paths import is_bidirectional, merge_directions, method_of
 from railbed.bench.site import BenchSite
-from railbed.model.amount import number
 from railbed.model.record import Finding, Measurement, Verdict
 from railbed.model.statistics import median
+from railbed.model.text.amount import number
 
 CHECK = "bench_outlier"
 WHY = "One slow port slows down every collective that uses it, and only a comparison reveals it."

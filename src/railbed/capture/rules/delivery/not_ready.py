@@ -27,7 +27,7 @@ from railbed.capture.analysis.answers import NOT_READY
 from railbed.capture.proof import proof_from
 from railbed.capture.rule import Judgement, Rule, warn
 from railbed.capture.subjects import PathView
-from railbed.model.amount import duration
+from railbed.model.text.amount import duration
 
 LEAST_REFUSALS = 3
 

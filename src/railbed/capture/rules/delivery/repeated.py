@@ -28,7 +28,7 @@ from railbed.capture.analysis.results import Flow, FlowView
 from railbed.capture.proof import proof_of
 from railbed.capture.rule import Judgement, Rule, warn
 from railbed.capture.subjects import PathView
-from railbed.model.amount import duration, plural
+from railbed.model.text.amount import duration, plural
 
 LEAST_REPEATS = 3
 

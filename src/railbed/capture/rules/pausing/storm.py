@@ -28,7 +28,7 @@ from railbed.capture.analysis.pauses import Paused
 from railbed.capture.proof import Proof
 from railbed.capture.rule import Judgement, NotJudged, Rule, fail
 from railbed.capture.subjects import RecordingView
-from railbed.model.amount import duration
+from railbed.model.text.amount import duration
 
 LEAST_SHARE = 0.1
 LEAST_SECONDS = 0.01

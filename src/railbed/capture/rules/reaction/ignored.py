@@ -31,7 +31,7 @@ from railbed.capture.analysis.results import Flow, FlowView
 from railbed.capture.proof import Proof, proof_of
 from railbed.capture.rule import Judgement, NothingThere, NotJudged, Rule, fail
 from railbed.capture.subjects import PathView
-from railbed.model.amount import plural, size
+from railbed.model.text.amount import plural, size
 
 LEAST_NOTICES = 10
 LEAST_IN_EPISODE = 5

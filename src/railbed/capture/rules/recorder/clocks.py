@@ -26,7 +26,7 @@ from collections.abc import Iterator
 
 from railbed.capture.rule import Judgement, NotJudged, Rule, warn
 from railbed.capture.subjects import ClusterView
-from railbed.model.amount import duration
+from railbed.model.text.amount import duration
 
 MOST_ERROR = 1_000_000
 """Nanoseconds."""

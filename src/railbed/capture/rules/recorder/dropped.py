@@ -25,7 +25,7 @@ from collections.abc import Iterator
 
 from railbed.capture.rule import Judgement, NotJudged, Rule, warn
 from railbed.capture.subjects import RecordingView
-from railbed.model.amount import plural
+from railbed.model.text.amount import plural
 
 
 def judge(view: RecordingView) -> Iterator[Judgement]:

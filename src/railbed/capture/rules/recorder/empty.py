@@ -27,7 +27,7 @@ from collections.abc import Iterator
 from railbed.capture.analysis.views import own_addresses
 from railbed.capture.rule import Judgement, Rule, fail, warn
 from railbed.capture.subjects import RecordingView
-from railbed.model.amount import plural
+from railbed.model.text.amount import plural
 
 
 def judge(view: RecordingView) -> Iterator[Judgement]:

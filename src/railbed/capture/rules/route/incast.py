@@ -27,7 +27,7 @@ from collections.abc import Iterator
 from railbed.capture.proof import proof_of
 from railbed.capture.rule import Judgement, NotJudged, Rule, warn
 from railbed.capture.subjects import ClusterView
-from railbed.model.amount import duration
+from railbed.model.text.amount import duration
 
 LEAST_MOMENTS = 2
 

@@ -32,7 +32,7 @@ from railbed.check.shared.nexus.counters import COUNTER_PROBES, counters_of, is_
 from railbed.check.shared.nexus.qos import QOS_PROBES, interface_of, no_port, qos_of
 from railbed.check.shared.wording import some
 from railbed.check.site import SwitchPortView
-from railbed.model.amount import plural
+from railbed.model.text.amount import plural
 
 EXPECTED = "no drops, errors, pauses or marks"
 CONGESTED = "more is sent than a port can carry: check what is running now, and what other traffic shares the class"

@@ -30,7 +30,7 @@ from railbed.cli.options import (
     ReplayOption,
     TimeoutOption,
 )
-from railbed.cli.perform import perform
+from railbed.cli.run.perform import perform
 from railbed.cli.screens.bench import BenchScreen
 from railbed.cli.screens.json import JsonScreen
 from railbed.cli.site import built_in_local, given_cluster
@@ -39,9 +39,9 @@ from railbed.cli.verbs.bench.experiment import run_experiment
 from railbed.cli.verbs.bench.notes import Noted
 from railbed.errors import UsageError
 from railbed.fleet import Fleet
-from railbed.model.amount import plural
 from railbed.model.limits import DEVICE_SECONDS
 from railbed.model.record import Record
+from railbed.model.text.amount import plural
 from railbed.store import find_run
 
 SuiteArgument = Annotated[str, typer.Argument(metavar="SUITE", help="A suite by name, or a file.")]

@@ -16,7 +16,7 @@ from railbed.bench.path.run import prove_path
 from railbed.check.rule import Check
 from railbed.check.run import check
 from railbed.cli.options import Options
-from railbed.cli.perform import perform
+from railbed.cli.run.perform import perform
 from railbed.cli.screens.choose import make_screen
 from railbed.cli.tally import conclude_check
 from railbed.errors import DeviceError, UsageError

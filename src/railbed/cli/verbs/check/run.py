@@ -12,7 +12,7 @@ from railbed.check.rule import Check
 from railbed.check.run import check
 from railbed.cli.exits import OK
 from railbed.cli.options import Options
-from railbed.cli.perform import perform
+from railbed.cli.run.perform import perform
 from railbed.cli.screens.choose import make_screen
 from railbed.cli.site import given_cluster
 from railbed.cli.tally import conclude_check

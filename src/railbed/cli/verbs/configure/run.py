@@ -12,7 +12,7 @@ from railbed.catalog import choose
 from railbed.check.judge import all_checks, usual_checks
 from railbed.cli.exits import DEVICE, FOUND
 from railbed.cli.options import Options
-from railbed.cli.perform import Take, perform
+from railbed.cli.run.perform import Take, perform
 from railbed.cli.screens.base import Screen
 from railbed.cli.screens.json import JsonScreen
 from railbed.cli.site import given_cluster
@@ -25,11 +25,11 @@ from railbed.configure.wheels import Wheels
 from railbed.errors import UsageError, os_reason
 from railbed.fleet import Fleet
 from railbed.model import events
-from railbed.model.amount import plural
 from railbed.model.cluster import Cluster
 from railbed.model.fix import Fix, Persistence
 from railbed.model.fix import run as run_steps
 from railbed.model.record import Record
+from railbed.model.text.amount import plural
 from railbed.parsing.nexus.switch_lock import UNLOCK, Holder
 from railbed.store import find_run, list_runs, write_atomically
 from railbed.store.lock import only_one

@@ -10,9 +10,9 @@ from rich.text import Text
 from railbed.cli.console import SafeConsole
 from railbed.cli.screens.hanging import print_hanging
 from railbed.cli.screens.text import INDENT, STYLES
-from railbed.model.amount import duration, plural
-from railbed.model.printable import printable
 from railbed.model.record import WRONG, Finding, Verdict
+from railbed.model.text.amount import duration, plural
+from railbed.model.text.printable import printable
 from railbed.store.timeline import Timeline
 
 

@@ -12,10 +12,10 @@ from typing import TypeVar
 import typer
 from rich.text import Text
 
-from railbed.model.amount import size
+from railbed.model.text.amount import size
 from railbed.cli.verbs.runs.leftovers import CleanUpPlan, LocalRun, make_plan, size_of
 from railbed.cli.console import SafeConsole
-from railbed.cli.signals import run_until_ended
+from railbed.cli.run.signals import run_until_ended
 from railbed.cli.exits import DEVICE, FOUND, OK
 from railbed.cli.screens.json import JsonScreen
 from railbed.cli.site import given_cluster
@@ -25,7 +25,7 @@ from railbed.fleet import Fleet
 from railbed.launch.files.leftovers import FolderEntry, FolderListing, NodeFolder, list_entries, remove_entries
 from railbed.model import events
 from railbed.model.cluster import Cluster
-from railbed.model.printable import printable
+from railbed.model.text.printable import printable
 from railbed.model.record import Event
 from railbed.store import RunSummary, is_own_folder, list_runs, remove_run, runs_folder
 from railbed.transport.base import Target, targets_of

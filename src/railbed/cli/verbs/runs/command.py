@@ -12,10 +12,10 @@ from rich.table import Table
 from rich.text import Text
 
 from railbed.cli.console import SafeConsole
-from railbed.cli.unfinished import next_command
+from railbed.cli.run.unfinished import next_command
 from railbed.cli.options import JsonOption
 from railbed.errors import UsageError
-from railbed.model.printable import printable
+from railbed.model.text.printable import printable
 from railbed.model.record import Verdict
 from railbed.cli.background.runs import summary_of, training_run
 from railbed.cli.slurm.listing import read_jobs

@@ -13,8 +13,8 @@ import typer
 from railbed.cli.background.runs import begun
 from railbed.cli.exits import OK
 from railbed.cli.options import JsonOption
+from railbed.cli.run.signals import run_until_ended
 from railbed.cli.screens.json import JsonScreen
-from railbed.cli.signals import run_until_ended
 from railbed.cli.slurm.follow import follow_job, to_attach_job, to_stop_job
 from railbed.cli.slurm.script import LONGEST_NOTICE, NOTICE_SECONDS, JobRequest, batch_script
 from railbed.cli.verbs.submit.words import checked_words, refuse_recipe, split_resume

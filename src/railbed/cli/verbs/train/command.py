@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 NEXT = (
     "railbed.check.judge",
-    "railbed.cli.perform",
+    "railbed.cli.run.perform",
     "railbed.launch.supervise",
     "railbed.fleet.sample",
     "railbed.train.run",

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from railbed.cli.console import SafeConsole
 from railbed.cli.exits import OK
-from railbed.model.printable import clean
+from railbed.model.text.printable import clean
 from railbed.train.data.prepare import PreparedData
 from railbed.train.data.show import Passage, sequences
 

@@ -11,11 +11,11 @@ from rich.text import Text
 
 from railbed.cli.console import SafeConsole
 from railbed.cli.exits import DEVICE, OK
-from railbed.cli.signals import run_until_ended
+from railbed.cli.run.signals import run_until_ended
 from railbed.fleet import Fleet, read_facts
 from railbed.launch.fabric import FACTS, NodeFabric, fabric_of
 from railbed.model.cluster import Cluster
-from railbed.model.printable import printable
+from railbed.model.text.printable import printable
 from railbed.transport.base import targets_of
 from railbed.transport.connect import live_connector
 

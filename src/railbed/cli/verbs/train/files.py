@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from railbed.cli.series import RunSeries
+from railbed.cli.run.series import RunSeries
 from railbed.errors import os_reason
 from railbed.model.record import Record
 from railbed.report.reading.metrics import FILE, as_json, metrics

@@ -10,8 +10,8 @@ from pathlib import Path
 from railbed.check.judge import essential_checks
 from railbed.check.rules import torch_equal
 from railbed.check.run import check
-from railbed.cli.alongside import alongside
-from railbed.cli.series import RunSeries
+from railbed.cli.run.alongside import alongside
+from railbed.cli.run.series import RunSeries
 from railbed.errors import ToolMissing, UserError
 from railbed.fleet import Fleet
 from railbed.fleet.sample import sample

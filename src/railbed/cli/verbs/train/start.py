@@ -11,12 +11,12 @@ from pathlib import Path
 import typer
 
 from railbed.cli.options import Options
-from railbed.cli.perform import perform
+from railbed.cli.run.perform import perform
+from railbed.cli.run.series import RunSeries
 from railbed.cli.screens.base import Screen
 from railbed.cli.screens.json import JsonScreen
 from railbed.cli.screens.progress import working
 from railbed.cli.screens.train import TrainScreen
-from railbed.cli.series import RunSeries
 from railbed.cli.slurm.attempt import Attempt, perform_attempt, this_attempt
 from railbed.cli.verbs.train.files import training_files
 from railbed.cli.verbs.train.resume import EarlierRun, setting

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from contextlib import aclosing
 
 from railbed.cli.exits import OK
+from railbed.cli.run.signals import run_until_ended
 from railbed.cli.screens.json import JsonScreen
-from railbed.cli.signals import run_until_ended
 from railbed.errors import UsageError
 from railbed.fleet import Fleet
 from railbed.model.cluster import Cluster

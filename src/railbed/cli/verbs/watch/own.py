@@ -11,10 +11,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from railbed.cli.options import Options
-from railbed.cli.perform import perform
+from railbed.cli.run.perform import perform
+from railbed.cli.run.series import RunSeries
 from railbed.cli.screens.json import JsonScreen
 from railbed.cli.screens.watch import WatchScreen
-from railbed.cli.series import RunSeries
 from railbed.cli.verbs.watch.page import listening, page_beside
 from railbed.cli.verbs.watch.records import Samples
 from railbed.cli.verbs.watch.view import DRAW_SECONDS, ViewRequest

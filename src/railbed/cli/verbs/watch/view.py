@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from railbed.cli.exits import INTERRUPTED, OK
+from railbed.cli.run.signals import run_until_ended
 from railbed.cli.screens.json import JsonScreen
 from railbed.cli.screens.watch import WatchScreen
-from railbed.cli.signals import run_until_ended
 from railbed.cli.verbs.watch.page import PageRequest, page_beside
 from railbed.cli.verbs.watch.records import Samples, stored_records
 from railbed.errors import UsageError

@@ -27,7 +27,7 @@ from railbed.diagnose.evidence import PortView
 from railbed.diagnose.rule import Judgement, Rule, fail
 from railbed.diagnose.shared.growth import growths, measured
 from railbed.diagnose.shared.outages import outages
-from railbed.model.amount import duration, plural
+from railbed.model.text.amount import duration, plural
 
 
 def judge(port: PortView) -> Iterator[Judgement]:

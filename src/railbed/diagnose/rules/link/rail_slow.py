@@ -33,7 +33,7 @@ from railbed.diagnose.shared.compare import at, middles
 from railbed.diagnose.shared.network import slow_network
 from railbed.diagnose.shared.rails import busiest_rail, sent_by, used_rails
 from railbed.diagnose.signal import Signal, Span, middle
-from railbed.model.amount import duration, size
+from railbed.model.text.amount import duration, size
 
 LEAST_SECONDS = 5.0
 FAIR_SHARE = 2 / 3

@@ -33,7 +33,7 @@ from railbed.diagnose.rule import Judgement, Rule, fail
 from railbed.diagnose.shared.compare import others_at, smoothed
 from railbed.diagnose.shared.network import slow_network, slow_peer
 from railbed.diagnose.signal import Signal, Span
-from railbed.model.amount import duration, number, size
+from railbed.model.text.amount import duration, number, size
 
 LEAST_RATE = 1.0
 """Packets per second that waited; at a low rate, a single packet of 64 KiB waits for a good part of a second."""

@@ -27,7 +27,7 @@ from collections.abc import Iterator
 from railbed.diagnose.evidence import PortView
 from railbed.diagnose.rule import Judgement, Rule, fail
 from railbed.diagnose.shared.marks import unprotected
-from railbed.model.amount import size
+from railbed.model.text.amount import size
 
 
 def judge(port: PortView) -> Iterator[Judgement]:

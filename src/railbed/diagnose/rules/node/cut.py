@@ -27,7 +27,7 @@ from railbed.diagnose.evidence import Evidence, NotMeasured, PortView
 from railbed.diagnose.rule import Judgement, Rule, fail
 from railbed.diagnose.shared.outages import outages
 from railbed.diagnose.signal import Signal, Span, merged
-from railbed.model.amount import duration
+from railbed.model.text.amount import duration
 
 TOGETHER_SECONDS = 3.0
 """Links that one fault took down are sampled as down within this time."""

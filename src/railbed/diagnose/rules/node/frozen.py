@@ -28,7 +28,7 @@ from railbed.diagnose.evidence import NodeView, NotJudged, NotMeasured
 from railbed.diagnose.rule import Judgement, Rule, fail
 from railbed.diagnose.shared.silences import alone, sampled_times, silences
 from railbed.diagnose.signal import Signal, Span
-from railbed.model.amount import duration
+from railbed.model.text.amount import duration
 from railbed.store.timeline import Mark
 
 LEAST_SECONDS = 4.0

@@ -24,7 +24,7 @@ from collections.abc import Iterator
 
 from railbed.diagnose.evidence import NodeView
 from railbed.diagnose.rule import Judgement, Rule, warn
-from railbed.model.amount import size
+from railbed.model.text.amount import size
 
 LIMIT = 0.95
 """Share of the memory, caches not counted."""

@@ -30,7 +30,7 @@ from railbed.diagnose.evidence import Evidence, NotMeasured
 from railbed.diagnose.rule import Judgement, Rule, warn
 from railbed.diagnose.shared.silences import alone, sampled_times, silences
 from railbed.diagnose.signal import Span
-from railbed.model.amount import duration
+from railbed.model.text.amount import duration
 
 LEAST_SECONDS, LEAST_OF_ALL = 10.0, 20.0
 """Of one device, and of all: a busy machine that samples stands still for longer."""

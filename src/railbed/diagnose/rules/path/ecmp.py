@@ -30,8 +30,8 @@ from railbed.diagnose.evidence import NotJudged, SwitchView
 from railbed.diagnose.rule import Judgement, Rule, warn
 from railbed.diagnose.shared.growth import grew
 from railbed.diagnose.signal import Signal, Span
-from railbed.model.amount import size
 from railbed.model.cabling import port_key
+from railbed.model.text.amount import size
 
 RATIO = 3.0
 """A hash of few flows gives twice as much by chance."""

@@ -29,7 +29,7 @@ from railbed.diagnose.evidence import Evidence, NotJudged
 from railbed.diagnose.rule import Judgement, Rule, warn
 from railbed.diagnose.shared.steps import steps_of
 from railbed.diagnose.signal import Span, merged, middle
-from railbed.model.amount import duration, plural
+from railbed.model.text.amount import duration, plural
 
 LEAST_SECONDS = 1.0
 LEAST_SHARE = 0.05

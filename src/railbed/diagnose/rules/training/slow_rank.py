@@ -31,8 +31,8 @@ from railbed.diagnose.rule import Judgement, Rule, warn
 from railbed.diagnose.shared.compare import middles
 from railbed.diagnose.shared.steps import Work, place_of, work_of
 from railbed.diagnose.signal import Numbers, Span, middle
-from railbed.model.amount import duration
 from railbed.model.series import Series
+from railbed.model.text.amount import duration
 
 LIMITS = ((2.0, 15.0), (1.3, 60.0))
 """How many times as long as the median of the others, and for how many seconds: a busy machine favours some."""

@@ -26,7 +26,7 @@ from collections.abc import Iterator
 
 from railbed.diagnose.evidence import Evidence, NotJudged, NotMeasured, PortView
 from railbed.diagnose.rule import Judgement, Rule, fail
-from railbed.model.amount import size
+from railbed.model.text.amount import size
 
 PROOF = "gradients_over_rdma"
 BUSY = 1e6

@@ -13,7 +13,7 @@ import torch
 
 from railbed.errors import CheckpointDamaged, os_reason
 from railbed.launch.messages import Messages
-from railbed.model.amount import size
+from railbed.model.text.amount import size
 from railbed.train.spec import TrainSpec
 from railbed.train.state.checkpoints import Checkpoint, Written, copy, publish, survey, write_synced
 from railbed.train.worker.io.state import STATE, State

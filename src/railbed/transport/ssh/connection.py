@@ -21,9 +21,9 @@ from railbed.model.output import Output
 from railbed.transport.base import Command, Program, Target, Transport
 from railbed.transport.batch import CHUNK, run_batch
 from railbed.transport.secret import resolve
-from railbed.transport.ssh_cli import SshCliTransport
-from railbed.transport.ssh_errors import LoginAttempt, explain
-from railbed.transport.ssh_login import SshAgent, expanded, key_files, query_agent
+from railbed.transport.ssh.command_line import SshCliTransport
+from railbed.transport.ssh.errors import LoginAttempt, explain
+from railbed.transport.ssh.login import SshAgent, expanded, key_files, query_agent
 
 CONNECT_SECONDS = 10.0
 CLOSE_SECONDS = 2.0

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 
 from railbed.capture.analysis.answers import answers_to, round_trips
-from railbed.capture.analysis.pairing import Partner
+from railbed.capture.analysis.ends.pairing import Partner
 from railbed.capture.analysis.sequence import PATH_SIZES, order_of
 from railbed.capture.analysis.views import FlowKey, View
 

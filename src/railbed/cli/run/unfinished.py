@@ -7,8 +7,8 @@ from pathlib import Path
 
 from railbed.cli.background.runs import to_report, to_resume
 from railbed.model import events
-from railbed.model.amount import plural
 from railbed.model.record import Measurement, Record
+from railbed.model.text.amount import plural
 from railbed.store import OpenRun, RunSummary, record_lines
 
 CHECKPOINTS = (b'"name":"checkpoint"', b'"name":"resumed"')

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from railbed.capture.analysis.answers import Answers
-from railbed.capture.analysis.clocks import Clock, Differences
+from railbed.capture.analysis.ends.clocks import Clock, Differences
+from railbed.capture.analysis.ends.match import Labels, aligned, in_time, once_in_both, other_labels, request_labels
 from railbed.capture.analysis.marks import CE, ECT0, ECT1
-from railbed.capture.analysis.match import Labels, aligned, in_time, once_in_both, other_labels, request_labels
 from railbed.capture.analysis.views import Numbers, Rows, View
 from railbed.capture.packets import Kind
 

@@ -14,7 +14,7 @@ import asyncssh
 
 from railbed.errors import DeviceError, HostKeyChanged, HostKeyUnknown, LoginRefused, TimedOut, Unreachable
 from railbed.model.cluster import Login
-from railbed.transport.ssh_login import SshAgent, expanded, key_error, offered
+from railbed.transport.ssh.login import SshAgent, expanded, key_error, offered
 
 SSH_PORT = 22
 OWN_KNOWN_HOSTS = "~/.ssh/known_hosts"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TextIO
 
-from railbed.model.printable import clean, escaped
+from railbed.model.text.printable import clean, escaped
 
 
 class SafeStream:

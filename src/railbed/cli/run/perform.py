@@ -10,12 +10,12 @@ from railbed import clusterfile
 from railbed.cli.exits import BUG, INTERRUPTED, PIPE, exit_code
 from railbed.cli.hints import advised
 from railbed.cli.options import Options
+from railbed.cli.run.signals import Interrupted, run_until_ended
+from railbed.cli.run.unfinished import KeptRun
 from railbed.cli.screens.base import Screen
 from railbed.cli.screens.choose import make_screen
-from railbed.cli.signals import Interrupted, run_until_ended
 from railbed.cli.site import recording_folder
 from railbed.cli.tally import Conclusion, Decide, Tally, conclude
-from railbed.cli.unfinished import KeptRun
 from railbed.errors import RailbedError, UsageError, os_reason
 from railbed.fleet import Fleet
 from railbed.model import events

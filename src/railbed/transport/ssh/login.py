@@ -14,8 +14,8 @@ from pathlib import Path
 import asyncssh
 
 from railbed.errors import LoginRefused
-from railbed.model.amount import plural
 from railbed.model.cluster import Login
+from railbed.model.text.amount import plural
 from railbed.transport.secret import secret_place
 
 AGENT_SECONDS = 3.0
