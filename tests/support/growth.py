@@ -28,7 +28,7 @@ SUFFIXES = ("", "\x01", "\n!", " x")
 MUCH_SECONDS = 0.01
 SMALL = (20, 28, 40, 56, 80, 112, 160, 220)
 LENGTH = 1000
-SUSPICIOUS_SECONDS = 0.001
+SUSPICIOUS_SECONDS = 0.0001
 FACTOR = 8
 SUPERLINEAR = 24
 """Eight times the input takes 8 times as long in linear time, and 64 times as long in quadratic time."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 ITEM = re.compile(
     r"(?<![\w.+-])(?P<name>[A-Za-z_][\w.-]*+)(?::(?P<kind>[A-Za-z_][\w.+-]*+))?"
-    r":(?P<count>\d{1,9}+[KMGTP]?+)(?:\((?P<detail>[^)]*+)\))?",
+    r":(?P<count>\d{1,9}+[KMGTP]?+)(?:\((?P<detail>[^()]*+)\))?",
     re.ASCII,
 )
 RANGE = re.compile(r"(?P<first>\d{1,4}+)(?:-(?P<last>\d{1,4}+))?", re.ASCII)

@@ -11,7 +11,7 @@ from railbed.model.probe import Probe
 from railbed.parsing.text import integer
 
 CM_LINE = re.compile(r"(?:.*/)?([^/:\s]+)/ports/(\d{1,3})/default_roce_tos:\s*(\d{1,3})\s*", re.ASCII)
-GLOBAL_LINE = re.compile(r"(?:.*/)?([^/:\s]+)/tc/(\d{1,3})/traffic_class:(.*)", re.ASCII)
+GLOBAL_LINE = re.compile(r"(?:.*/)?([^/:\s]+)/tc/(\d{1,3})/traffic_class:([\s\S]*)", re.ASCII)
 GLOBAL = re.compile(r"Global tclass=(\d{1,3})", re.ASCII)
 RULE = re.compile(r"(?:(?:src|dst)_ip6?=[0-9a-fA-F:./]+,)+tclass=\d{1,3}", re.ASCII)
 """Another line of that file: the class of connections between specific addresses."""

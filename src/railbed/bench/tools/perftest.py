@@ -19,7 +19,7 @@ TITLE = re.compile(r"(?:Bidirectional )?(?:BW|Latency)[ _]Test\b")
 BEFORE_TITLE = re.compile(r"\s*+(?:\"?test\"?\s*+:\s*+\"?)?(?P<verb>[\w ]+)[ _]")
 COLUMN = re.compile(
     r"#bytes|#iterations|(?:BW peak|BW average|MsgRate|CPU_Util|t_min|t_max|t_typical|t_avg|t_stdev"
-    r"|99% percentile|99\.9% percentile)\s?\[[^\]]*\]|tps average"
+    r"|99% percentile|99\.9% percentile)\s?\[[^\[\]]*+\]|tps average"
 )
 SAMPLE = re.compile(r"^\d+, (\S+)$", re.MULTILINE)
 FIELD = re.compile(r"\"?(?P<key>[\w.]+)\"?\s*+:\s*+\"?(?P<value>[^\",{}]*)\"?\s*+,?")
