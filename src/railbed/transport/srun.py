@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from asyncio.subprocess import PIPE, Process
+from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Self
@@ -93,14 +94,17 @@ class SrunTransport:
         """Whether programs follow the first, so that a spare step is worth its price."""
         self._sudo_password = resolve(target.login.sudo) or ""
         self._endings = endings
-        self._spare: Step | None = None
+        self._waiting: deque[Step] = deque()
+        """Steps whose shells wait for a program: a spare one, and at first also the one that the node answers with."""
         self._closed = False
 
     async def wait_until_it_answers(self) -> None:
-        """Start the first spare step, and wait until its shell runs."""
-        step = self._spare = self._start("echo; " + WAIT_AND_RUN)
-        await (await asyncio.shield(step)).wait_for_start()
-        self._limit(step)
+        """Start a step, and the spare one with it, and wait until the shell of the first runs."""
+        first = self._start("echo; " + WAIT_AND_RUN)
+        self._waiting.append(first)
+        self._start_spare()
+        await (await asyncio.shield(first)).wait_for_start()
+        self._limit(first)
 
     def run(self, commands: Sequence[Command]) -> AsyncGenerator[Output, None]:
         """Run commands on the node."""
@@ -109,14 +113,13 @@ class SrunTransport:
     @asynccontextmanager
     async def open(self, command: str) -> AsyncIterator[Program]:
         """Start a program on the node."""
-        step = self._take_spare() or self._start(WAIT_AND_RUN)
+        step = self._take_waiting() or self._start(WAIT_AND_RUN)
         try:
             program = await asyncio.shield(step)
             text = command.encode()
             await program.write(b"%d\n%s" % (len(text), text))
-            if self._spares and not self._spare and not self._closed:
-                self._spare = self._start(WAIT_AND_RUN)
-                self._limit(self._spare)
+            if not self._waiting:
+                self._start_spare()
             yield program
         finally:
             self._finish(step)
@@ -124,31 +127,39 @@ class SrunTransport:
     def _start(self, script: str) -> Step:
         return asyncio.create_task(_start(self._target, script))
 
-    def _take_spare(self) -> Step | None:
-        """Return the spare step, unless it has ended: the next step will show why."""
-        step = self._spare
-        if step and step.done() and (step.exception() or step.result().has_ended):
-            self._drop_spare()
+    def _start_spare(self) -> None:
+        if self._spares and not self._closed:
+            step = self._start(WAIT_AND_RUN)
+            self._waiting.append(step)
+            self._limit(step)
+
+    def _take_waiting(self) -> Step | None:
+        """Return a step that waits, unless it has ended: the next step will show why."""
+        if not self._waiting:
             return None
-        self._spare = None
+        step = self._waiting.popleft()
+        if step.done() and (step.exception() or step.result().has_ended):
+            self._finish(step)
+            self._drop_waiting()
+            return None
         return step
 
     def _limit(self, step: Step) -> None:
         def expire() -> None:
-            if self._spare is step:
-                self._drop_spare()
+            if step in self._waiting:
+                self._waiting.remove(step)
+                self._finish(step)
 
         asyncio.get_running_loop().call_later(SPARE_SECONDS, expire)
 
     def close(self) -> None:
-        """End the spare step, and start no other; programs end with their own contexts."""
+        """End the steps that wait, and start no other; programs end with their own contexts."""
         self._closed = True
-        self._drop_spare()
+        self._drop_waiting()
 
-    def _drop_spare(self) -> None:
-        if self._spare:
-            self._finish(self._spare)
-            self._spare = None
+    def _drop_waiting(self) -> None:
+        while self._waiting:
+            self._finish(self._waiting.popleft())
 
     def _finish(self, step: Step) -> None:
         # A node that does not answer must not delay the next program: the connector waits for the end of this one.
