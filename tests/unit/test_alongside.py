@@ -9,7 +9,7 @@ import pytest
 from railbed.cli.run.alongside import alongside
 from railbed.errors import UserError
 from railbed.model import events
-from railbed.model.record import Record
+from railbed.model.record import Measurement, Record
 
 
 class Source:
@@ -77,3 +77,23 @@ async def test_both_are_closed_when_nobody_reads_on() -> None:
         await anext(records)
     assert verb.closed
     assert other.closed
+
+
+async def test_measurements_are_not_waited_for_and_keep_their_place() -> None:
+    received: list[Record] = []
+
+    async def verb() -> AsyncGenerator[Record, None]:
+        yield events.Notice(message="a step")
+        for value in range(3):
+            yield Measurement(name="loss", value=value, unit="nat")
+        assert len(received) == 1
+        raise UserError("after the step")
+
+    async def receive() -> None:
+        async with aclosing(alongside(verb(), Source(endless=True).records())) as records:
+            async for record in records:
+                received.append(record)  # noqa: PERF401  (the verb looks at it)
+
+    with pytest.raises(UserError, match="after the step"):
+        await receive()
+    assert [record.value for record in received if isinstance(record, Measurement)] == [0, 1, 2]

@@ -39,7 +39,7 @@ class AgentLink:
     _program: Program | None = None
     _outbox: asyncio.Queue[Message] = field(default_factory=asyncio.Queue)
     _last_received: float = 0.0
-    _dropped: bool = False
+    _dropped: asyncio.Event = field(default_factory=asyncio.Event)
 
     def send(self, message: Message) -> None:
         """Send a message, if an agent is running."""
@@ -48,7 +48,7 @@ class AgentLink:
 
     def drop(self) -> None:
         """Close the connection to the agent: it ends its ranks, and another agent is started."""
-        self._dropped = True
+        self._dropped.set()
 
     async def keep(self, fleet: Fleet) -> None:
         """Keep an agent running on the node, until this is cancelled."""
@@ -78,7 +78,8 @@ class AgentLink:
             lines = _Lines(program)
             hello = await self._await_hello(lines)
             limit.reschedule(None)
-            self._program, self._last_received, self._dropped = program, time.monotonic(), False
+            self._program, self._last_received = program, time.monotonic()
+            self._dropped.clear()
             self.inbox.put_nowait(NodeMessage(self.node, {**hello, "kind": "up"}))
             tasks = [asyncio.create_task(work) for work in (self._read(lines), self._write(program), self._watch())]
             try:
@@ -118,8 +119,11 @@ class AgentLink:
             await program.write(encode(message))
 
     async def _watch(self) -> None:
-        while time.monotonic() - self._last_received < SILENCE_SECONDS and not self._dropped:  # noqa: ASYNC110  (no event)
-            await asyncio.sleep(BEAT_SECONDS / 4)
+        """Raise TimeoutError when the agent has been silent for too long, or when its connection is to be closed."""
+        while (left := self._last_received + SILENCE_SECONDS - time.monotonic()) > 0 and not self._dropped.is_set():
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(left):
+                    await self._dropped.wait()
         raise TimeoutError
 
 

@@ -7,7 +7,10 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 from railbed.model import events
-from railbed.model.record import Record
+from railbed.model.record import Measurement, Record
+
+Turn = tuple[Record, asyncio.Event]
+"""A record, and whether it has been stored and shown."""
 
 
 async def alongside(
@@ -17,9 +20,11 @@ async def alongside(
 
     `what` names the other in a message about such a fault.
 
-    Each runs in a task of its own, and continues only when its record has been stored and shown.
+    Each runs in a task of its own, and continues only when its record has been stored and shown: people see what begins
+    before it takes long. Measurements are not waited for: dozens come at every step, and each wait takes a turn of the
+    event loop.
     """
-    turns: asyncio.Queue[tuple[Record, asyncio.Event] | None] = asyncio.Queue()
+    turns: asyncio.Queue[Turn | None] = asyncio.Queue()
     tasks = [asyncio.create_task(_relay(records, turns)) for records in (verb, other)]
     tasks[0].add_done_callback(lambda _: turns.put_nowait(None))
     tasks[1].add_done_callback(lambda task: _report_fault(task, turns, what))
@@ -35,19 +40,16 @@ async def alongside(
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _relay(
-    records: AsyncGenerator[Record, None], turns: asyncio.Queue[tuple[Record, asyncio.Event] | None]
-) -> None:
+async def _relay(records: AsyncGenerator[Record, None], turns: asyncio.Queue[Turn | None]) -> None:
     async with aclosing(records):
         async for record in records:
             done = asyncio.Event()
             turns.put_nowait((record, done))
-            await done.wait()
+            if not isinstance(record, Measurement):
+                await done.wait()
 
 
-def _report_fault(
-    task: asyncio.Task[None], turns: asyncio.Queue[tuple[Record, asyncio.Event] | None], what: str
-) -> None:
+def _report_fault(task: asyncio.Task[None], turns: asyncio.Queue[Turn | None], what: str) -> None:
     if not task.cancelled() and (error := task.exception()):
         message = f"{what} ended because of a fault in railbed: {type(error).__name__}: {error}"
         turns.put_nowait((events.Notice(message=message), asyncio.Event()))
