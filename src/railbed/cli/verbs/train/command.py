@@ -48,6 +48,8 @@ NEXT = (
     "railbed.cli.verbs.train.start",
 )
 """What `start` imports, in parts that each load quickly, and `start` itself."""
+LAST = "railbed.store.series"
+"""What the first sample needs: it loads numpy, and comes while ranks are started."""
 
 
 def train_command(
@@ -116,4 +118,4 @@ def _continued(wanted: str, cluster: Path | None) -> tuple[EarlierRun, Cluster]:
 
 async def _load() -> None:
     """Load what a training needs next, while the nodes of a Slurm job are read."""
-    await load_between([*NEXT, *catalog.modules(rules)])
+    await load_between([*NEXT, *catalog.modules(rules), LAST])
