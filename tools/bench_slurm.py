@@ -1,6 +1,6 @@
 """Measure railbed inside a Slurm job against plain `srun`: how soon ranks start, and what a step costs.
 
-    python -m tools.bench_slurm [--rounds 5] [--pairs 12] [--steps 40]
+    python -m tools.bench_slurm [--rounds 5] [--pairs 60]
 
 In a lab with Slurm, in turns. Start: `srun hostname` on four nodes, and `railbed train` until the last of four ranks
 is started; nodes have a Python with torch loaded, since `hostname` needs none. Steps: two nodes train the recipe `tiny`
@@ -32,8 +32,7 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--pairs", type=int, default=12)
-    parser.add_argument("--steps", type=int, default=40)
+    parser.add_argument("--pairs", type=int, default=60)
     arguments = parser.parse_args()
     print(f"load of the last minute: {os.getloadavg()[0]:.2f}")
     with (
@@ -47,7 +46,7 @@ def main() -> None:
                 report_starts(user.inside(job), arguments.rounds)
         if arguments.pairs:
             with allocation(user, f"-N{PAIR}") as job:
-                report_steps(lab, user.inside(job), arguments.pairs, arguments.steps)
+                report_steps(lab, user.inside(job), arguments.pairs)
 
 
 def report_starts(user: User, rounds: int) -> None:

@@ -1,22 +1,27 @@
 """The second half of `bench_slurm`: what a step costs with `railbed train`, and with plain `srun python`.
 
-Both train in short windows, in turns, and the two windows of a pair are compared: from minute to minute a machine
-varies by more than railbed costs. Rank 0 notes the time at the end of each step, in both in the same way. The kernel's
-account of every process in the lab shows what else runs: on the nodes beside the ranks, and where railbed itself runs.
+Both train at the same time on the same nodes, but only one of them runs at any moment: everything that belongs to
+the other is stopped (SIGSTOP), and every two seconds they change places. A window of one is compared with the windows
+of the other before and after it, which met the same machine: from minute to minute it varies by more than railbed
+costs. Rank 0 notes the time at the end of each step, in both in the same way; steps that a change interrupts do not
+count. The kernel's account of every process in the lab shows what else runs: on the nodes beside the ranks, and where
+railbed itself runs.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import os
+import signal
 import statistics
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
 
 from tests.support.labs import RunningLab
 from tests.support.slurm import User
@@ -27,78 +32,111 @@ ROOT = Path(__file__).parents[1]
 PAIR = 2
 CONTROLLER = "controller"
 OURS, THEIRS = "railbed", "srun python"
-WARM_UP, TAIL = 5, 2
-"""Steps at the start and at the end of a window that are not counted."""
+RANK, BESIDE, START = "a rank", "the rest of its node", "the machine that starts it"
+SLURM = ("slurm", "munge", "sshd")
+"""Programs that serve both, by the beginning of their names."""
+WARM_UP = 5
 GOAL, UNSURE = 0.02, 0.1
 PEER_PORT = 29411
-SEQUENCES = 32
-LIMIT_SECONDS = 300.0
+SEQUENCES = 20
+"""Steps of a third of a second, several in a window: the shortest that are realistic."""
+WINDOW_SECONDS = 2.0
+"""An agent, a rank or a reader that is silent for four seconds counts as lost: so long nothing may stand still."""
+LIMIT_SECONDS = 120.0
 POLL_SECONDS = 0.2
-
-
-class Usage(NamedTuple):
-    """The processor time of the lab's processes so far, in seconds."""
-
-    moment: float
-    by_process: Mapping[tuple[int, str, str], float]
-    """By number, machine and name."""
+FEWEST = 4
+MANY_STEPS = 1_000_000
+Usage = dict[tuple[int, str, str], float]
+"""Processor time in seconds of each process in the lab: by number, machine and name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """What was measured while one of the two trained."""
+    """What was measured while one of the two ran."""
 
-    steps: Sequence[float]
-    """Seconds of each step."""
+    start: float
+    end: float
     used: Mapping[str, float]
-    """Seconds of processor time per step: of the ranks, of the rest on their nodes, and of the controller."""
+    """Seconds of processor time: of a rank, of the rest of its node, and of the controller."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Training:
+    """One of the two."""
+
+    times: Callable[[], Path | None]
+    """Returns the file with the times of its steps, once there is one."""
+    processes: list[int] = field(default_factory=list)
+    windows: list[Window] = field(default_factory=list)
+
+    def send(self, number: signal.Signals) -> None:
+        """Stop or continue everything that belongs to it."""
+        for process in self.processes:
+            with suppress(ProcessLookupError):
+                os.kill(process, number)
+
+    def ends(self) -> dict[int, float]:
+        """Return when each step has ended so far."""
+        file = self.times()
+        return dict(ends_of_steps(file)) if file and file.exists() else {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """What a step takes and uses in one window."""
+
+    seconds: float
+    used: Mapping[str, float]
 
     @property
-    def step(self) -> float:
-        """Return the seconds of a step: all of them count, also those during which something else happened."""
-        return statistics.fmean(self.steps)
+    def everything(self) -> float:
+        """Return the processor time of a step: of all ranks, on their nodes, and where the training was started."""
+        return PAIR * (self.used[RANK] + self.used[BESIDE]) + self.used[START]
 
 
-def report_steps(lab: RunningLab, user: User, pairs: int, steps: int) -> None:
+def report_steps(lab: RunningLab, user: User, pairs: int) -> None:
     """Measure, and print the step times, the ratios of the pairs, and where processor time goes."""
     machines = namespaces(lab)
-    measure: dict[str, Callable[[], Window]] = {
-        OURS: lambda: train_with_railbed(user, machines, steps),
-        THEIRS: lambda: train_with_srun(lab, user, machines, steps),
-    }
-    windows: dict[str, list[Window]] = {name: [] for name in measure}
-    for number in range(pairs):
-        # The order changes from pair to pair, so that a drift does not count for one side.
-        for name in sorted(measure, reverse=number % 2 == 0):
-            windows[name].append(measure[name]())
-    counted = len(windows[OURS][0].steps)
-    print(f"steps of `tiny` with {SEQUENCES} sequences on {PAIR} nodes, {pairs} pairs of windows of {counted} steps")
-    for name, some in windows.items():
-        low, middle, high = statistics.quantiles([1000 * window.step for window in some], n=4)
+    with ExitStack() as stack:
+        both = {
+            OURS: stack.enter_context(started(user, machines, with_railbed(user))),
+            THEIRS: stack.enter_context(started(user, machines, with_srun(lab, user))),
+        }
+        alternate(both, machines, pairs)
+        costs = {name: costs_of(training) for name, training in both.items()}
+    compared = list(neighbours(costs[OURS], costs[THEIRS]))
+    if len(compared) < FEWEST:
+        sys.exit(f"only {len(compared)} windows had complete steps: the machine is too busy")
+    print(
+        f"steps of `tiny` with {SEQUENCES} sequences on {PAIR} nodes, {len(compared)} windows of {WINDOW_SECONDS:g} s"
+    )
+    of_each = dict(zip((OURS, THEIRS), zip(*compared, strict=True), strict=True))
+    for name, some in of_each.items():
+        low, middle, high = statistics.quantiles([1000 * cost.seconds for cost in some], n=4)
         print(f"  {name:<12}{middle:8.1f} ms per step; half of the windows between {low:.1f} and {high:.1f} ms")
-    report_ratios("step time, mean of a window", [window.step for window in windows[OURS]], windows[THEIRS])
-    report_processor_time(windows)
+    report_ratios("time", of_each, lambda cost: cost.seconds)
+    report_ratios("processor time of a rank", of_each, lambda cost: cost.used[RANK])
+    report_ratios("processor time of everything", of_each, lambda cost: cost.everything)
+    report_processor_time(of_each)
 
 
-def report_ratios(title: str, ours: Sequence[float], theirs: Sequence[Window]) -> None:
+def report_ratios(title: str, costs: Mapping[str, Sequence[Cost]], value: Callable[[Cost], float]) -> None:
     """Print the ratio of the pairs, with its spread."""
-    ratios = sorted(our / their.step for our, their in zip(ours, theirs, strict=True))
+    ratios = sorted(value(our) / value(their) for our, their in zip(costs[OURS], costs[THEIRS], strict=True))
     low, middle, high = statistics.quantiles(ratios, n=4)
     least, most, confidence = interval_of_median(ratios)
-    print(
-        f"  {title}, {OURS} / {THEIRS}: {middle:.4f} in the median of the pairs; half of them {low:.3f} to {high:.3f}"
-    )
-    print(f"    the true median is between {least:.3f} and {most:.3f} with a confidence of {confidence:.0%}")
     verdict = "met" if middle < 1 + GOAL else "missed"
-    print(f"  the goal, under {GOAL:.0%} of the step: {verdict} ({middle - 1:+.2%})")
+    print(f"  {title}: {OURS} / {THEIRS} {middle:.4f}, the median of the windows; half of them {low:.3f} to {high:.3f}")
+    print(f"    with a confidence of {confidence:.0%}, the true median is between {least:.4f} and {most:.4f}")
+    print(f"    the goal, under {GOAL:.0%} of the step: {verdict} ({middle - 1:+.2%})")
 
 
-def report_processor_time(windows: Mapping[str, Sequence[Window]]) -> None:
+def report_processor_time(costs: Mapping[str, Sequence[Cost]]) -> None:
     """Print the processor time per step, and what railbed adds to it."""
-    print("  processor time per step, medians of the windows:")
-    step = statistics.median(window.step for window in windows[THEIRS])
-    for place in windows[OURS][0].used:
-        ours, theirs = (statistics.median(window.used[place] for window in windows[name]) for name in (OURS, THEIRS))
+    print("  processor time per step, means of the windows:")
+    step = statistics.fmean(cost.seconds for cost in costs[THEIRS])
+    for place in (RANK, BESIDE, START):
+        ours, theirs = (statistics.fmean(cost.used[place] for cost in costs[name]) for name in (OURS, THEIRS))
         added = f"{1000 * (ours - theirs):+.2f} ms, {(ours - theirs) / step:+.2%} of a step"
         print(f"    {place:<28}{OURS} {1000 * ours:8.2f} ms, {THEIRS} {1000 * theirs:8.2f} ms: {added}")
 
@@ -114,69 +152,111 @@ def interval_of_median(ordered: Sequence[float]) -> tuple[float, float, float]:
     return ordered[rank], ordered[-1 - rank], 1 - outside[rank]
 
 
-def train_with_railbed(user: User, machines: Mapping[str, str], steps: int) -> Window:
+def alternate(both: Mapping[str, Training], machines: Mapping[str, str], windows: int) -> None:
+    """Let them run in turns, ours once more than theirs."""
+    for training in both.values():
+        training.send(signal.SIGSTOP)
+    before = usage(machines)
+    for number in range(2 * windows + 1):
+        training = both[THEIRS if number % 2 else OURS]
+        start = time.time()
+        training.send(signal.SIGCONT)
+        time.sleep(WINDOW_SECONDS)
+        training.send(signal.SIGSTOP)
+        end, after = time.time(), usage(machines)
+        training.windows.append(Window(start=start, end=end, used=difference(before, after)))
+        before = after
+
+
+def neighbours(ours: Sequence[Cost | None], theirs: Sequence[Cost | None]) -> Iterator[tuple[Cost, Cost]]:
+    """Yield each of their windows with the mean of ours before and after it, so that a drift counts for neither."""
+    for before, their, after in zip(ours, theirs, ours[1:], strict=False):
+        if before and their and after:
+            used = {place: (before.used[place] + after.used[place]) / 2 for place in before.used}
+            yield Cost(seconds=(before.seconds + after.seconds) / 2, used=used), their
+
+
+def costs_of(training: Training) -> list[Cost | None]:
+    """Return what a step took in each window: the mean of those that lie in it; None if there is none."""
+    ends = training.ends()
+    costs: list[Cost | None] = []
+    for window in training.windows:
+        steps = [
+            ends[step] - ends[step - 1]
+            for step in ends
+            if step - 1 in ends and ends[step - 1] >= window.start and ends[step] <= window.end
+        ]
+        seconds = statistics.fmean(steps) if steps else 0.0
+        share = seconds / (window.end - window.start)
+        used = {place: share * total for place, total in window.used.items()}
+        costs.append(Cost(seconds=seconds, used=used) if steps else None)
+    return costs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """How a training is started, and where the times of its steps are."""
+
+    words: Sequence[str]
+    variables: Mapping[str, str] = field(default_factory=dict)
+    output: str
+    times: Callable[[], Path | None]
+
+
+def with_railbed(user: User) -> Start:
     """Train with railbed, whose records have the times."""
-    settings = [f"steps={steps}", "threads=1", f"batch.sequences={SEQUENCES}", "shares=equal"]
-    settings += ["evaluation.every=0", "checkpoint.steps=100000", "data.sample=0"]
+    settings = [f"steps={MANY_STEPS}", "threads=1", f"batch.sequences={SEQUENCES}", "shares=equal"]
+    settings += ["evaluation.every=0", f"checkpoint.steps={MANY_STEPS}"]
     changes = [word for setting in settings for word in ("--set", setting)]
     before = set(user.runs)
-    words = [*user.program, "train", "tiny", "-c", "slurm", "--transport", "gloo", *changes]
 
     def records() -> Path | None:
         new = [run for run in user.runs if run not in before]
         return new[0] / "records.jsonl" if new else None
 
-    return train(user, words, {}, machines, steps, records)
+    words = [*user.program, "train", "tiny", "-c", "slurm", "--transport", "gloo", *changes]
+    return Start(words=words, output="railbed.txt", times=records)
 
 
-def train_with_srun(lab: RunningLab, user: User, machines: Mapping[str, str], steps: int) -> Window:
+def with_srun(lab: RunningLab, user: User) -> Start:
     """Train with a bare loop, which prints the times."""
     cluster = clusterfile.load(lab.cluster)
     port = cluster.nodes["node1"].ports[0]
     site = clusterfile.load_site(user.folder / "railbed" / "slurm.yaml", name="x", nodes=cluster.nodes)
     words = ["srun", f"-N{PAIR}", f"--ntasks={PAIR}", "--overlap", "--cpu-bind=none", "--mpi=none", f"--chdir={ROOT}"]
-    words += [site.training.python, "-m", "tools.srun_peer", "tiny", str(SEQUENCES), str(steps), "1"]
+    words += [site.training.python, "-m", "tools.srun_peer", "tiny", str(SEQUENCES), str(MANY_STEPS), "1"]
     words += [str(port.address), str(PEER_PORT)]
     variables = {"GLOO_SOCKET_IFNAME": port.netdev, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT / "src")}
-    return train(user, words, variables, machines, steps, lambda: user.folder / "output.txt")
+    return Start(words=words, variables=variables, output="peer.txt", times=lambda: user.folder / "peer.txt")
 
 
-def train(  # noqa: PLR0917  (a command, and where to look)
-    user: User,
-    words: Sequence[str],
-    variables: Mapping[str, str],
-    machines: Mapping[str, str],
-    steps: int,
-    times: Callable[[], Path | None],
-) -> Window:
-    """Run a training whose output goes to a file, as in a batch job; measure what its steps take and use."""
-    output = user.folder / "output.txt"
-    output.unlink(missing_ok=True)
-    ends: dict[int, float] = {}
-    with user.started("sh", "-c", 'exec "$@" >output.txt 2>&1', "sh", *words, **variables) as process:
-        first = await_step(times, WARM_UP, ends, machines)
-        last = await_step(times, steps - TAIL, ends, machines)
-        if process.wait(LIMIT_SECONDS):
-            sys.exit(output.read_text())
-    durations = [ends[step] - ends[step - 1] for step in range(WARM_UP + 1, steps - TAIL + 1)]
-    step = statistics.fmean(durations)
-    spent = {place: seconds * step / (last.moment - first.moment) for place, seconds in difference(first, last).items()}
-    return Window(steps=durations, used=spent)
+@contextmanager
+def started(user: User, machines: Mapping[str, str], start: Start) -> Iterator[Training]:
+    """Start a training whose output goes to a file, as in a batch job, and yield it when it takes steps."""
+    there = {process for process, _, _ in usage(machines)}
+    script = f'exec "$@" >{start.output} 2>&1'
+    with user.started("sh", "-c", script, "sh", *start.words, **start.variables) as process:
+        training = Training(times=start.times)
+        await_steps(training, process, user.folder / start.output)
+        new = [own for own in usage(machines) if own[0] not in there and not own[2].startswith(SLURM)]
+        training.processes = [number for number, _, _ in new]
+        try:
+            yield training
+        finally:
+            training.send(signal.SIGCONT)
+            for number, machine, _ in new:
+                if machine == CONTROLLER:
+                    with suppress(ProcessLookupError):
+                        os.kill(number, signal.SIGTERM)
 
 
-def await_step(
-    times: Callable[[], Path | None], wanted: int, ends: dict[int, float], machines: Mapping[str, str]
-) -> Usage:
-    """Wait until a step has ended, noting the ends of all; return the processor time that was used by then."""
+def await_steps(training: Training, process: subprocess.Popen[bytes], output: Path) -> None:
+    """Wait until the first steps have ended."""
     deadline = time.monotonic() + LIMIT_SECONDS
-    while time.monotonic() < deadline:
-        file = times()
-        if file and file.exists():
-            ends.update(ends_of_steps(file))
-        if wanted in ends:
-            return usage(machines)
+    while WARM_UP not in training.ends():
+        if process.poll() is not None or time.monotonic() > deadline:
+            sys.exit(output.read_text())
         time.sleep(POLL_SECONDS)
-    sys.exit(f"step {wanted} did not end within {LIMIT_SECONDS:g} s")
 
 
 def ends_of_steps(file: Path) -> Iterator[tuple[int, float]]:
@@ -199,7 +279,7 @@ def namespaces(lab: RunningLab) -> dict[str, str]:
 
 def usage(machines: Mapping[str, str]) -> Usage:
     """Return the processor time of every process in the lab."""
-    used = {}
+    used: Usage = {}
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError, ValueError):  # a process that has ended meanwhile
             machine = machines.get((folder / "ns/net").readlink().name)
@@ -207,17 +287,17 @@ def usage(machines: Mapping[str, str]) -> Usage:
                 name = (folder / "comm").read_text().strip()
                 tasks = (task / "schedstat" for task in (folder / "task").iterdir())
                 used[int(folder.name), machine, name] = sum(int(task.read_text().split()[0]) for task in tasks) / 1e9
-    return Usage(time.time(), used)
+    return used
 
 
-def difference(first: Usage, last: Usage) -> dict[str, float]:
+def difference(before: Usage, after: Usage) -> dict[str, float]:
     """Return the seconds of processor time between two moments, by place."""
-    used = dict.fromkeys(("a rank", "the rest of its node", "the machine that starts it"), 0.0)
-    for process, seconds in last.by_process.items():
+    used = dict.fromkeys((RANK, BESIDE, START), 0.0)
+    for process, seconds in after.items():
         _, machine, name = process
-        grown = seconds - first.by_process.get(process, 0.0)
+        grown = seconds - before.get(process, 0.0)
         if machine == CONTROLLER:
-            used["the machine that starts it"] += grown
+            used[START] += grown
         else:
-            used["a rank" if name.startswith("rank") else "the rest of its node"] += grown / PAIR
+            used[RANK if name.startswith("rank") else BESIDE] += grown / PAIR
     return used
