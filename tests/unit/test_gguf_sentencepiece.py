@@ -226,6 +226,14 @@ def test_added_tokens_beyond_the_rows_are_left_out(tmp_path: Path) -> None:
     assert "<image_soft_token>" not in settings["tokenizer.ggml.tokens"]
 
 
+def test_the_chat_template_is_the_default_of_several(tmp_path: Path) -> None:
+    """Entries of other forms are skipped."""
+    several = [{"name": ["x"]}, {"name": "tools", "template": "a"}, 7, {"name": "default", "template": "b"}]
+    tokenizer = opened(tmp_path, tokenizer_json("llama2"))
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"eos_token": "</s>", "chat_template": several}))
+    assert settings_of(tokenizer)["tokenizer.chat_template"] == "b"
+
+
 def put(**changes: Any) -> Change:
     return lambda content: content.update(changes)
 

@@ -47,8 +47,8 @@ def chat_template(folder: Path) -> str | None:
         return _read(folder / CHAT_TEMPLATE, SETTINGS_BYTES).decode("utf-8", "replace")
     template = tokenizer_settings(folder).get("chat_template")
     if isinstance(template, list):  # several, by name
-        named = {entry.get("name"): entry.get("template") for entry in template if isinstance(entry, dict)}
-        template = named.get("default")
+        named = [entry for entry in template if isinstance(entry, dict) and entry.get("name") == "default"]
+        template = named[-1].get("template") if named else None
     return template if isinstance(template, str) else None
 
 
