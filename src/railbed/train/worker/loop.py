@@ -23,6 +23,7 @@ from railbed.train.recipe import Recipe
 from railbed.train.spec import TrainSpec
 from railbed.train.state.checkpoints import folder_of
 from railbed.train.worker import optimiser as adamw
+from railbed.train.worker.allocator import keep_freed_memory
 from railbed.train.worker.evaluate import validation_loss
 from railbed.train.worker.hardware import choose, device_of
 from railbed.train.worker.io.corpus import Corpus
@@ -54,6 +55,8 @@ def run(job: TrainSpec, messages: Messages) -> None:
     tokens = None if job.settings.traffic else open_tokens(Path(job.tokens))
     settings = job.settings.for_vocabulary(tokens.vocabulary) if tokens else job.settings
     device = device_of(job)
+    if device.type == "cpu":
+        keep_freed_memory()
     messages.phase = "joining"
     sizes = strategy_of(settings).message_sizes(settings)
     collective, choice = connect(job.transport, Rendezvous.of(job), device, sizes, alarm_to(messages))
