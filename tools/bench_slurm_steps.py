@@ -42,6 +42,7 @@ SEQUENCES = 20
 """Steps of a third of a second, several in a window: the shortest that are realistic."""
 WINDOW_SECONDS = 2.0
 """An agent, a rank or a reader that is silent for four seconds counts as lost: so long nothing may stand still."""
+APART_SECONDS, CATCH_UP_SECONDS = 1.2, 0.2
 LIMIT_SECONDS = 120.0
 POLL_SECONDS = 0.2
 FEWEST = 4
@@ -66,12 +67,14 @@ class Training:
 
     times: Callable[[], Path | None]
     """Returns the file with the times of its steps, once there is one."""
-    processes: list[int] = field(default_factory=list)
+    on_nodes: list[int] = field(default_factory=list)
+    on_starter: list[int] = field(default_factory=list)
+    """Its processes: on the nodes, and on the machine that started it."""
     windows: list[Window] = field(default_factory=list)
 
-    def send(self, number: signal.Signals) -> None:
-        """Stop or continue everything that belongs to it."""
-        for process in self.processes:
+    def send(self, number: signal.Signals, *, nodes: bool = True, starter: bool = True) -> None:
+        """Stop, continue or end what belongs to it, on the nodes, on the machine that started it, or on both."""
+        for process in (*(self.on_nodes if nodes else ()), *(self.on_starter if starter else ())):
             with suppress(ProcessLookupError):
                 os.kill(process, number)
 
@@ -94,7 +97,7 @@ class Cost:
         return PAIR * (self.used[RANK] + self.used[BESIDE]) + self.used[START]
 
 
-def report_steps(lab: RunningLab, user: User, pairs: int) -> None:
+def report_steps(lab: RunningLab, user: User, windows: int) -> None:
     """Measure, and print the step times, the ratios of the pairs, and where processor time goes."""
     machines = namespaces(lab)
     with ExitStack() as stack:
@@ -102,22 +105,27 @@ def report_steps(lab: RunningLab, user: User, pairs: int) -> None:
             OURS: stack.enter_context(started(user, machines, with_railbed(user))),
             THEIRS: stack.enter_context(started(user, machines, with_srun(lab, user))),
         }
-        alternate(both, machines, pairs)
-        costs = {name: costs_of(training) for name, training in both.items()}
+        for apart in (False, True):
+            alternate(both, machines, windows, apart=apart)
+            report({name: costs_of(training) for name, training in both.items()}, apart=apart)
+
+
+def report(costs: Mapping[str, Sequence[Cost | None]], *, apart: bool) -> None:
+    """Print the costs of both, and compare them."""
     compared = list(neighbours(costs[OURS], costs[THEIRS]))
     if len(compared) < FEWEST:
         sys.exit(f"only {len(compared)} windows had complete steps: the machine is too busy")
-    print(
-        f"steps of `tiny` with {SEQUENCES} sequences on {PAIR} nodes, {len(compared)} windows of {WINDOW_SECONDS:g} s"
-    )
+    where = "nodes alone, the machine that starts them apart" if apart else "everything on the same cores"
+    print(f"steps of `tiny` with {SEQUENCES} sequences on {PAIR} nodes, {where}, {len(compared)} windows")
     of_each = dict(zip((OURS, THEIRS), zip(*compared, strict=True), strict=True))
     for name, some in of_each.items():
         low, middle, high = statistics.quantiles([1000 * cost.seconds for cost in some], n=4)
         print(f"  {name:<12}{middle:8.1f} ms per step; half of the windows between {low:.1f} and {high:.1f} ms")
     report_ratios("time", of_each, lambda cost: cost.seconds)
     report_ratios("processor time of a rank", of_each, lambda cost: cost.used[RANK])
-    report_ratios("processor time of everything", of_each, lambda cost: cost.everything)
-    report_processor_time(of_each)
+    if not apart:
+        report_ratios("processor time of everything", of_each, lambda cost: cost.everything)
+        report_processor_time(of_each)
 
 
 def report_ratios(title: str, costs: Mapping[str, Sequence[Cost]], value: Callable[[Cost], float]) -> None:
@@ -152,20 +160,27 @@ def interval_of_median(ordered: Sequence[float]) -> tuple[float, float, float]:
     return ordered[rank], ordered[-1 - rank], 1 - outside[rank]
 
 
-def alternate(both: Mapping[str, Training], machines: Mapping[str, str], windows: int) -> None:
-    """Let them run in turns, ours once more than theirs."""
+def alternate(both: Mapping[str, Training], machines: Mapping[str, str], windows: int, *, apart: bool) -> None:
+    """Let them run in turns, ours once more than theirs.
+
+    `apart` is as if the machine that starts a training had cores of its own: what belongs to a training there stands
+    still in its window, and catches up afterwards.
+    """
     for training in both.values():
         training.send(signal.SIGSTOP)
-    before = usage(machines)
+        training.windows.clear()
     for number in range(2 * windows + 1):
         training = both[THEIRS if number % 2 else OURS]
-        start = time.time()
-        training.send(signal.SIGCONT)
-        time.sleep(WINDOW_SECONDS)
+        before, start = usage(machines), time.time()
+        training.send(signal.SIGCONT, starter=not apart)
+        time.sleep(APART_SECONDS if apart else WINDOW_SECONDS)
         training.send(signal.SIGSTOP)
         end, after = time.time(), usage(machines)
         training.windows.append(Window(start=start, end=end, used=difference(before, after)))
-        before = after
+        if apart:
+            training.send(signal.SIGCONT, nodes=False)
+            time.sleep(CATCH_UP_SECONDS)
+            training.send(signal.SIGSTOP)
 
 
 def neighbours(ours: Sequence[Cost | None], theirs: Sequence[Cost | None]) -> Iterator[tuple[Cost, Cost]]:
@@ -239,15 +254,13 @@ def started(user: User, machines: Mapping[str, str], start: Start) -> Iterator[T
         training = Training(times=start.times)
         await_steps(training, process, user.folder / start.output)
         new = [own for own in usage(machines) if own[0] not in there and not own[2].startswith(SLURM)]
-        training.processes = [number for number, _, _ in new]
+        training.on_nodes = [number for number, machine, _ in new if machine != CONTROLLER]
+        training.on_starter = [number for number, machine, _ in new if machine == CONTROLLER]
         try:
             yield training
         finally:
             training.send(signal.SIGCONT)
-            for number, machine, _ in new:
-                if machine == CONTROLLER:
-                    with suppress(ProcessLookupError):
-                        os.kill(number, signal.SIGTERM)
+            training.send(signal.SIGTERM, nodes=False)
 
 
 def await_steps(training: Training, process: subprocess.Popen[bytes], output: Path) -> None:
