@@ -228,8 +228,10 @@ def test_an_architecture_that_transformers_lacks(tmp_path: Path, bases: dict[str
     text = (tmp_path / "config.json").read_text()
     (tmp_path / "config.json").write_text(text.replace('"model_type": "llama"', '"model_type": "lama"'))
     settings = PretrainedSettings(path=str(tmp_path), context=64)
-    with pytest.raises(RankFailed, match="transformers cannot load the model in"):
+    with pytest.raises(RankFailed, match="transformers cannot load the model in") as refused:
         build_model(Recipe(model=settings), BuildOptions(device=torch.device("cpu")))
+    assert "`lama`" in refused.value.message
+    assert ". " not in refused.value.message
 
 
 def test_nothing_contacts_a_hub(bases: dict[str, Path], chats: Path, monkeypatch: pytest.MonkeyPatch) -> None:

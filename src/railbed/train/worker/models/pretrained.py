@@ -199,8 +199,8 @@ def _loaded(settings: PretrainedSettings, options: BuildOptions) -> nn.Module:
             **local,
         )
     except (OSError, ValueError, KeyError) as error:
-        sentence = str(error).strip().splitlines()[0][:300]
-        raise RankFailed(f"transformers cannot load the model in {folder}: {sentence}", refused=True) from error
+        reason = str(error).strip().partition("\n")[0].partition(". ")[0].rstrip(".")[:300]
+        raise RankFailed(f"transformers cannot load the model in {folder}: {reason}", refused=True) from error
     return model
 
 
