@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from railbed.transport.recent import RecentOutputs
 
 DEFAULT_CLUSTER = Path("cluster.yaml")
 
@@ -49,3 +52,5 @@ class Options:
     replay: Path | None
     timeout: float
     verbose: bool = False
+    recent: RecentOutputs | None = None
+    """What the devices printed just before the run."""

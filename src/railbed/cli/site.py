@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from railbed import clusterfile
 from railbed.cli.hints import use_cluster_file
 from railbed.cli.options import DEFAULT_CLUSTER
 from railbed.errors import UsageError
 from railbed.model.cluster import LOCAL_HOST, Cluster, Node
+
+if TYPE_CHECKING:
+    from railbed.cli.slurm.ahead import Ahead
 
 LOCAL_NAME = "local"
 SLURM_NAME = "slurm"
@@ -23,19 +25,17 @@ def built_in_local() -> Cluster:
     return Cluster(name=LOCAL_NAME, nodes={LOCAL_NAME: Node(host=LOCAL_HOST, python=sys.executable)})
 
 
-def given_cluster(
-    file: Path | None, replay: Path | None, *, meanwhile: Callable[[], Coroutine[Any, Any, None]] | None = None
-) -> Cluster | None:
+def given_cluster(file: Path | None, replay: Path | None, *, ahead: Ahead | None = None) -> Cluster | None:
     """Return the cluster of the file, the recording, the Slurm job, or this folder; None means the built-in one.
 
-    `meanwhile` is work that is done while the nodes of a Slurm job are read; what is not done by then is left out.
+    `ahead` is what the verb does while the nodes of a Slurm job are discovered.
     """
     use_cluster_file(file)
     if file is not None and (site := site_of_job(file)) is not None:
         # Imported here because it loads discover and Slurm's part of the transport, which no cluster file needs.
         from railbed.cli.slurm.allocation import allocation_cluster
 
-        return allocation_cluster(site, meanwhile=meanwhile)
+        return allocation_cluster(site, ahead)
     if file is not None:
         return built_in_local() if str(file) == LOCAL_NAME and not file.exists() else clusterfile.load(file)
     if replay is not None:

@@ -144,7 +144,8 @@ async def _connector(options: Options, run: OpenRun) -> AsyncIterator[Connector]
         if options.replay:
             yield recording_connector(replay_connector(recording_folder(options.replay)), *recorders)
         else:
-            async with live_connector() as connect:
+            async with live_connector() as live:
+                connect = options.recent.answering(live) if options.recent else live
                 yield recording_connector(connect, *recorders)
 
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Callable, Coroutine
 from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from railbed import clusterfile
 from railbed.cli.run.signals import run_until_ended
+from railbed.cli.slurm.ahead import Ahead
 from railbed.discover.run import discover
 from railbed.errors import UsageError
 from railbed.fleet import Fleet
@@ -62,22 +61,20 @@ def read_allocation(site: str) -> Allocation:
     return run_until_ended(_read(_site_file(site)))
 
 
-def allocation_cluster(site: str, *, meanwhile: Callable[[], Coroutine[Any, Any, None]] | None = None) -> Cluster:
-    """Return the nodes of the job around us as a cluster; `site` is the site file, if one is named.
-
-    `meanwhile` is work that is done while Slurm and the nodes answer; what is not done by then is left out.
-    """
-    return run_until_ended(_cluster(_site_file(site), meanwhile))
+def allocation_cluster(site: str, ahead: Ahead | None = None) -> Cluster:
+    """Return the nodes of the job around us as a cluster; `site` is the site file, if one is named."""
+    return run_until_ended(_cluster(_site_file(site), ahead))
 
 
-async def _cluster(file: Path | None, meanwhile: Callable[[], Coroutine[Any, Any, None]] | None) -> Cluster:
-    other = asyncio.create_task(meanwhile()) if meanwhile else None
+async def _cluster(file: Path | None, ahead: Ahead | None) -> Cluster:
+    allocation = await _read(file)
+    loading = asyncio.create_task(ahead.load()) if ahead else None
     try:
-        return await _discovered(await _read(file))
+        return await _discovered(allocation, ahead)
     finally:
-        if other:
-            other.cancel()
-            await asyncio.gather(other, return_exceptions=True)
+        if loading:
+            loading.cancel()
+            await asyncio.gather(loading, return_exceptions=True)
 
 
 async def _read(file: Path | None) -> Allocation:
@@ -152,18 +149,24 @@ def _training(training: Training, job: SlurmJob) -> Training:
     )
 
 
-async def _discovered(allocation: Allocation) -> Cluster:
+async def _discovered(allocation: Allocation, ahead: Ahead | None) -> Cluster:
     """Return the machines with the ports and GPUs that they have; unchanged if none answers."""
     known = allocation.machines
     machines = known.model_copy(update={"switches": {}})
-    async with (
-        live_connector(spares=False) as connect,
-        Fleet(targets_of(machines), connect) as fleet,
-        aclosing(discover(machines, fleet, name=known.name, existing=known, narrow=allocation.narrow)) as records,
-    ):
-        async for record in records:
-            if isinstance(record, ClusterBuilt):
-                return Cluster.model_validate(record.cluster)
+    probes = ahead.probes if ahead else ()
+    async with live_connector(spares=False) as live:
+        connect = ahead.outputs.collecting(live) if ahead else live
+        async with (
+            Fleet(targets_of(machines), connect) as fleet,
+            aclosing(
+                discover(
+                    machines, fleet, name=known.name, existing=known, narrow=allocation.narrow, extra_probes=probes
+                )
+            ) as records,
+        ):
+            async for record in records:
+                if isinstance(record, ClusterBuilt):
+                    return Cluster.model_validate(record.cluster)
     return known
 
 

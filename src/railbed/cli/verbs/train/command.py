@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -13,6 +13,7 @@ from railbed.cli.background.detach import detach_process
 from railbed.cli.background.runs import refuse_mixtures
 from railbed.cli.options import ClusterOption, JsonOption, Options, TimeoutOption
 from railbed.cli.site import built_in_local, given_cluster
+from railbed.cli.slurm.ahead import Ahead
 from railbed.cli.slurm.loading import load_between
 from railbed.cli.verbs.train.options import (
     AttachOption,
@@ -34,6 +35,8 @@ from railbed.cli.verbs.train.options import (
 )
 from railbed.model.cluster import Cluster
 from railbed.model.limits import DEVICE_SECONDS
+from railbed.model.probe import Probe
+from railbed.probes import disk, limits, listening, memory, torch
 
 if TYPE_CHECKING:
     from railbed.cli.verbs.train.resume import EarlierRun
@@ -50,6 +53,8 @@ NEXT = (
 """What `start` imports, in parts that each load quickly, and `start` itself."""
 LAST = "railbed.store.series"
 """What the first sample needs: it loads numpy, and comes while ranks are started."""
+PROBES: tuple[Probe[Any], ...] = (disk.PROBE, limits.PROBE, listening.PROBE, memory.PROBE, torch.PROBE)
+"""What a training reads from nodes, apart from what discovery reads."""
 
 
 def train_command(
@@ -85,7 +90,8 @@ def train_command(
         queries = Queries(recipe=recipe, settings=settings or [], cluster=cluster, timeout=timeout, as_json=as_json)
         return queries.answer(attach=attach, stop=stop, listing=listing, environment=environment, shown=shown)
     unseen = detach_process(as_json=as_json) if detach else None
-    earlier, site = _continued(resume, cluster) if resume is not None else (None, _site(cluster))
+    ahead = Ahead(load=_load, probes=PROBES)
+    earlier, site = _continued(resume, cluster) if resume is not None else (None, _site(cluster, ahead))
     from railbed.cli.verbs.train.start import Start  # takes long to load, so `_load` may have done it meanwhile
 
     start = Start(
@@ -101,11 +107,12 @@ def train_command(
         watched=watched,
     )
     start = start.with_options_of(earlier, context) if earlier else start
-    return start.run(site, Options(json=as_json, record=None, replay=None, timeout=timeout), unseen)
+    options = Options(json=as_json, record=None, replay=None, timeout=timeout, recent=ahead.outputs)
+    return start.run(site, options, unseen)
 
 
-def _site(cluster: Path | None) -> Cluster:
-    return given_cluster(cluster, None, meanwhile=_load) or built_in_local()
+def _site(cluster: Path | None, ahead: Ahead) -> Cluster:
+    return given_cluster(cluster, None, ahead=ahead) or built_in_local()
 
 
 def _continued(wanted: str, cluster: Path | None) -> tuple[EarlierRun, Cluster]:
