@@ -113,12 +113,14 @@ class ForkServer:
 def main() -> None:
     """Load the modules and serve."""
     agent = socket.socket(fileno=int(sys.argv[1]))
+    gc.disable()  # loading creates no garbage, and torch so many objects that searching them takes a while
     for module in sys.argv[2:]:
         importlib.import_module(module)
     threads = len(list(Path("/proc/self/task").iterdir()))
     if threads > 1:
         sys.exit(f"{', '.join(sys.argv[2:])} started {threads - 1} threads: a fork would lose them")
     gc.freeze()
+    gc.enable()
     ForkServer(agent).serve()
 
 
