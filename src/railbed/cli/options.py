@@ -48,9 +48,9 @@ class Options:
     """Options of a verb."""
 
     json: bool
-    record: Path | None
-    replay: Path | None
     timeout: float
+    record: Path | None = None
+    replay: Path | None = None
     verbose: bool = False
     recent: RecentOutputs | None = None
     """What the devices printed just before the run."""

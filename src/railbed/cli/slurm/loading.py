@@ -7,7 +7,6 @@ import gc
 from collections.abc import Iterable
 from importlib import import_module
 
-
 STARTING_SECONDS = 0.03
 """How long it takes to start a step of a job on a few nodes: what they do then runs beside the loading."""
 

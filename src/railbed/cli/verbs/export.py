@@ -73,7 +73,7 @@ def export_command(
     form = ExportForm(merge=merge, gguf=number_type if gguf else None, dtype=dtype, name=name)
     if model.run is None and not form.is_made and not model.is_stored:
         raise UsageError(f"{source} is a folder already", hint="--merge or --gguf writes it in another form")
-    options = Options(json=as_json, record=None, replay=None, timeout=timeout)
+    options = Options(json=as_json, timeout=timeout)
     screen = JsonScreen() if as_json else ExportScreen()
     with AtomicFolder(folder) as new:
         return perform("export", model.cluster, options, _work(model, new, form), screen=screen)

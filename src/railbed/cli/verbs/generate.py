@@ -115,7 +115,7 @@ def generate_command(
         chat=chat,
         before=before,
     )
-    options = Options(json=as_json, record=None, replay=None, timeout=timeout)
+    options = Options(json=as_json, timeout=timeout)
     answers = Answers(texts)
     work = partial(answers.tracked, model.cluster, request)
     screen = JsonScreen() if as_json else GenerateScreen(texts)

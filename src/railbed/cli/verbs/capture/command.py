@@ -79,7 +79,7 @@ def capture_command(
 
     if explain:
         return explain_named(explain, as_json=as_json)
-    options = Options(json=as_json, record=None, replay=None, timeout=timeout, verbose=everything)
+    options = Options(json=as_json, timeout=timeout, verbose=everything)
     if export:
         refuse_target(export, [*(from_files or ()), *(files or ())], force=force)
     if from_files:

@@ -107,8 +107,7 @@ def train_command(
         watched=watched,
     )
     start = start.with_options_of(earlier, context) if earlier else start
-    options = Options(json=as_json, record=None, replay=None, timeout=timeout, recent=ahead.outputs)
-    return start.run(site, options, unseen)
+    return start.run(site, Options(json=as_json, timeout=timeout, recent=ahead.outputs), unseen)
 
 
 def _site(cluster: Path | None, ahead: Ahead) -> Cluster:

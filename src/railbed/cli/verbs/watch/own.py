@@ -45,7 +45,7 @@ def _sample_into_run(cluster: Cluster, request: ViewRequest, *, timeout: float) 
     def work(fleet: Fleet) -> AsyncGenerator[Record, None]:
         return _shown(cluster, fleet, series, screen, request, folders[0])
 
-    options = Options(json=request.json, record=None, replay=None, timeout=timeout)
+    options = Options(json=request.json, timeout=timeout)
     return perform("watch", cluster, options, work, screen=screen, beside=beside)
 
 
