@@ -61,7 +61,7 @@ def events(result: Result, name: str) -> list[dict[str, Any]]:
     return [record for record in result.records if record.get("name") == name]
 
 
-def test_transformers_loads_it_and_samples_from_it(trained: Path, tmp_path: Path) -> None:
+def test_transformers_loads_it_and_samples_from_it(trained: Path, warm_python_here: Path, tmp_path: Path) -> None:
     """Exactly as in docs/training.md."""
     done = call(trained, "export", "newest", tmp_path / "weights")
     assert done.code == 0, done
@@ -70,7 +70,7 @@ def test_transformers_loads_it_and_samples_from_it(trained: Path, tmp_path: Path
     pytest.importorskip("transformers")
     (script,) = re.findall(r"```python\n(.*?)```", TRAINING_PAGE.read_text(), re.DOTALL)
     shown = subprocess.run(
-        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300
+        [warm_python_here, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300
     )
     assert shown.returncode == 0, shown.stderr
     assert shown.stdout.startswith("def main(")
@@ -186,12 +186,12 @@ def test_the_sums_of_what_was_fetched_are_right(trained: Path, tmp_path: Path) -
 
 
 @pytest.mark.ssh
-def test_weights_come_over_ssh(trained: Path, tmp_path: Path) -> None:
+def test_weights_come_over_ssh(trained: Path, warm_python_here: Path, tmp_path: Path) -> None:
     """The same node, reached as another machine is; a login shell that prints something is passed over."""
     (tmp_path / "ssh").mkdir()
     with running_servers(1, tmp_path / "ssh") as servers:
         (tmp_path / "ssh" / "home" / ".bashrc").write_text("echo welcome\n")
-        text = servers.cluster_yaml().replace("  n1: {", f"  here: {{python: {sys.executable}, ")
+        text = servers.cluster_yaml().replace("  n1: {", f"  here: {{python: {warm_python_here}, ")
         (tmp_path / "ssh.yaml").write_text(f"{text}training: {{workdir: {trained / 'work'}}}\n")
         done = call(trained, "export", "newest", tmp_path / "weights", "-c", tmp_path / "ssh.yaml")
         with without_model(trained):

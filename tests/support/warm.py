@@ -1,7 +1,7 @@
 """A Python with torch loaded, for the nodes of a netns lab and for this machine, as in the machines of a vm lab.
 
 A node loads torch for five seconds of processor time whenever a training starts on it; forked from a server, it has it.
-The servers of all nodes are forks of one process on this machine, which also loads what tuning needs.
+Servers also load what tuning needs. Those of all nodes are forks of one process on this machine.
 A node that was killed gets a server again when it is healed.
 """
 
@@ -57,7 +57,7 @@ TUNING = (
     "transformers.models.qwen3.modeling_qwen3",
     "transformers.integrations.bitsandbytes",
 )
-"""Modules that ranks load when they tune a model."""
+"""Modules that programs load when they tune a model, or generate from a tuned one."""
 OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error"}
 FRONT = """#!/bin/sh
 case " $*" in *" -m railbed."*) exec {call} "$@" ;; esac
@@ -154,7 +154,9 @@ def running_here(folder: Path) -> Iterator[Path]:
     """Run a server on this machine; yield the Python that calls it."""
     door = f"railbed-warm-{os.getpid()}"
     front = _write_front(folder, door=door)
-    with subprocess.Popen(front.server(), env={**os.environ, **ONE_THREAD}, stdin=subprocess.DEVNULL) as server:
+    load = f"for name in {TUNING}: __import__(name)"
+    environment = {**os.environ, **ONE_THREAD, **OFFLINE}
+    with subprocess.Popen(front.server(load), env=environment, stdin=subprocess.DEVNULL) as server:
         try:
             wait_for(lambda: f"@{door}\n" in Path("/proc/net/unix").read_text(), START_SECONDS)
             yield front.path
