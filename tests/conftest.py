@@ -34,7 +34,6 @@ GROUPS = (
     "train",
     "ranks",
     "bench",
-    "mpi",
     "models",
     "linear",
     "browser",

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.support.forked import fork_server
 from tests.support.ports import free_port
 from tests.support.ranks import Starter, losses, wait_for
 from tests.support.smallmodel import recipe, write_tokens
 
-pytestmark = [pytest.mark.whole, pytest.mark.xdist_group("mpi")]
+pytestmark = [pytest.mark.whole, pytest.mark.xdist_group("ranks")]
+EXCHANGE = "tests.support.exchange_rank"
 
 
 @pytest.fixture(scope="module")
@@ -54,12 +54,11 @@ def shared_memory() -> set[Path]:
     return set(Path("/dev/shm").glob("mpich_shm_*"))
 
 
-def test_sums_of_every_type_and_exchanges() -> None:
-    port, before = free_port(), shared_memory()
-    command = [sys.executable, "-m", "tests.support.exchange_rank"]
-    ranks = [subprocess.Popen([*command, str(rank), str(port)], stderr=subprocess.PIPE) for rank in range(2)]
-    output = [rank.communicate(timeout=120)[1].decode() for rank in ranks]
-    assert [rank.returncode for rank in ranks] == [0, 0], output
+def test_sums_of_every_type_and_exchanges(tmp_path: Path) -> None:
+    port, before = str(free_port()), shared_memory()
+    with (tmp_path / "output").open("w+") as output:
+        ranks = [fork_server().fork(EXCHANGE, [rank, port], output.fileno(), output.fileno()) for rank in ("0", "1")]
+        assert [rank.wait(120) for rank in ranks] == [0, 0], Path(output.name).read_text()
     wait_for(lambda: shared_memory() <= before)
 
 

@@ -18,8 +18,9 @@ from railbed.train.progress.idle import IdleTimes
 from railbed.train.spec import ResumeSource
 from railbed.train.state.checkpoints import survey
 from railbed.train.worker.precision import processor_has
+from tests.support.forked import fork_server
 from tests.support.ports import free_port
-from tests.support.ranks import Starter, losses, wait_for
+from tests.support.ranks import Rank, Starter, losses, wait_for
 from tests.support.smallmodel import recipe, write_tokens
 
 pytestmark = [pytest.mark.whole, pytest.mark.xdist_group("ranks")]  # their server loads torch, and one run serves many
@@ -76,16 +77,21 @@ def test_a_validation_that_a_failure_prevented_is_made_up_for(starter: Starter) 
     assert [message["validation_loss"] for message in resumed] == [message["validation_loss"] for message in complete]
 
 
+def until_intruded(rank: Rank) -> None:
+    rank.read(until=lambda message: message["kind"] == "intrusion")
+
+
 def test_an_intruder_changes_nothing_and_is_reported(starter: Starter, alone: list[float]) -> None:
-    """It has torch's own store client and tries from before the ranks meet: rank 1 loads torch first."""
-    port, stop = free_port(), starter.folder / "enough"
-    command = [sys.executable, "-m", "tests.support.intruder", "127.0.0.1", str(port), str(stop)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as intruder:
-        assert intruder.stdout is not None
-        assert intruder.stdout.readline() == b"begins\n"
-        ranks = starter.run(2, recipe(), checkpoints="", port=port, slow=(1,))
-        stop.touch()
-        achieved = json.loads(intruder.stdout.read())
+    """It has torch's own store client and tries from before the ranks meet: rank 1 comes when one attempt failed."""
+    port, stop, output = free_port(), starter.folder / "enough", starter.folder / "achieved"
+    with output.open("wb") as file:
+        arguments = ["127.0.0.1", str(port), str(stop)]
+        intruder = fork_server().fork("tests.support.intruder", arguments, file.fileno(), file.fileno())
+    wait_for(lambda: output.read_bytes() == b"begins\n")
+    ranks = starter.run(2, recipe(), checkpoints="", port=port, before_others=until_intruded)
+    stop.touch()
+    assert intruder.wait(30) == 0
+    achieved = json.loads(output.read_bytes().splitlines()[-1])
     assert losses(ranks[0]) == pytest.approx(alone, rel=1e-5)
     assert set(achieved.values()) == {0}
     (message, *_) = ranks[0].said("intrusion")
@@ -250,9 +256,12 @@ def test_a_damaged_state_is_not_loaded(starter: Starter) -> None:
     assert [good.step for good in survey(starter.folder / "node0").good] == [5]
 
 
-def test_a_full_disk_does_not_end_training(starter: Starter) -> None:
-    limited = ["sh", "-c", 'ulimit -f 200; exec "$@"', "sh"]
-    (rank,) = starter.run(1, recipe(checkpoint={"steps": 10}), wrap=limited)
+def test_a_full_disk_does_not_end_training(tmp_path: Path, tokens: Path) -> None:
+    starter = Starter(tmp_path, tokens, module="tests.support.small_files_rank")
+    try:
+        (rank,) = starter.run(1, recipe(checkpoint={"steps": 10}))
+    finally:
+        starter.close()
     assert [message["step"] for message in rank.said("checkpoint_failed")] == [10, 20]
     sentence = rank.said("checkpoint_failed")[0]["sentence"]
     assert "the checkpoint of step 10 was not saved" in sentence

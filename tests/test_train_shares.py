@@ -13,7 +13,7 @@ from railbed.train.spec import ResumeSource
 from tests.support.ranks import Rank, Starter, losses
 from tests.support.smallmodel import recipe, write_tokens
 
-pytestmark = [pytest.mark.whole, pytest.mark.xdist_group("train")]
+pytestmark = [pytest.mark.whole, pytest.mark.xdist_group("ranks")]
 SEQUENCES = 24
 BY_SPEED = recipe(shares="speed", batch={"sequences": SEQUENCES, "micro": 1}, checkpoint={"steps": 10})
 EQUAL = {**BY_SPEED, "shares": "equal"}

@@ -21,8 +21,8 @@ from railbed.train.spec import ResumeSource, TrainSpec
 from tests.support.forked import Forked, fork_server
 from tests.support.ports import free_port
 
-SLOW = ["env", f"PYTHONPATH={Path(__file__).parent / 'slow'}:{os.environ.get('PYTHONPATH', '')}"]
-"""Starts a rank that is slow on purpose."""
+SLOW = "tests.support.slow_rank"
+"""A rank that is slow on purpose."""
 
 
 @dataclass
@@ -81,15 +81,16 @@ class Starter:
         *,
         shares: Sequence[float] = (),
         resume: ResumeSource | None = None,
-        wrap: Sequence[str] = (),
         slow: Sequence[int] = (),
         machines: Sequence[int] = (),
         port: int = 0,
+        before_others: Callable[[Rank], None] = lambda _: None,
         **fields: Any,
     ) -> list[Rank]:
         """Start the ranks of one job, each with its own checkpoints, as if on a node of its own; some of them slow.
 
-        `machines` gives for each rank the first rank of its machine, where some are to share one.
+        `machines` gives for each rank the first rank of its machine, where some are to share one. `before_others` is
+        called when only rank 0 runs.
         """
         port, secret = port or free_port(), new_secret()
         jobs = [
@@ -110,25 +111,23 @@ class Starter:
             )
             for rank in range(ranks)
         ]
-        return [self._spawn(job, [*wrap, *(SLOW if job.rank in slow else [])]) for job in jobs]
+        first = self._spawn(jobs[0], SLOW if 0 in slow else self.module)
+        before_others(first)
+        return [first, *(self._spawn(job, SLOW if job.rank in slow else self.module) for job in jobs[1:])]
 
-    @property
-    def _entry(self) -> list[str]:
-        return [self.module] if self.module else [ENTRY, "railbed.train.spec:TrainSpec", FUNCTION]
-
-    def _spawn(self, job: TrainSpec, wrap: Sequence[str]) -> Rank:
+    def _spawn(self, job: TrainSpec, own: str) -> Rank:
+        module, *names = [own] if own else [ENTRY, "railbed.train.spec:TrainSpec", FUNCTION]
         self.folder.mkdir(parents=True, exist_ok=True)
         number = len(self.started)
         path, log = self.folder / f"job{number}.json", self.folder / f"log{number}.txt"
         path.write_text(job.to_json())
         read, write = os.pipe()
         with log.open("wb") as output:
-            if self.forks and not wrap:
-                module, *names = self._entry
+            if self.forks:
                 arguments = [*names, str(path), "--messages", "{messages}"]
                 rank = Rank(fork_server().fork(module, arguments, output.fileno(), write), read, log)
             else:
-                command = [*wrap, sys.executable, "-m", *self._entry, str(path), "--messages", str(write)]
+                command = [sys.executable, "-m", module, *names, str(path), "--messages", str(write)]
                 rank = Rank(subprocess.Popen(command, stdout=output, stderr=output, pass_fds=[write]), read, log)
         os.close(write)
         self.started.append(rank)
