@@ -46,8 +46,9 @@ PEAKS = (
 )
 """Dense bf16 (before Ampere: fp16) operations per second with fp32 sums, from the vendors' data sheets."""
 
-PROBE_SIZE = 768
-PROBE_SECONDS = 0.15
+PROBE_SIZES = (96, 192, 384, 768)
+"""Rows and columns of the matrices that measure a processor: the last is large enough for its full speed."""
+PROBE_SECONDS = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,15 +146,30 @@ def _peak(device: torch.device) -> tuple[float, str]:
 
 
 def measured_peak() -> float:
-    """Return the fp32 operations per second of a matrix product with the threads that are set."""
-    left, right = torch.ones(PROBE_SIZE, PROBE_SIZE), torch.ones(PROBE_SIZE, PROBE_SIZE)
-    best, end = float("inf"), time.perf_counter() + PROBE_SECONDS
-    while time.perf_counter() < end or best == float("inf"):
+    """Return the fp32 operations per second of a matrix product with the threads that are set.
+
+    A processor for which the next larger product would take too long, such as an emulated one, is measured without it.
+    """
+    peak, end = 0.0, time.perf_counter() + PROBE_SECONDS
+    for rows in PROBE_SIZES:
+        operations = 2.0 * rows**3
+        left = end - time.perf_counter()
+        if peak and operations / peak > left:
+            break
+        peak = max(peak, operations / _seconds_of_product(rows, left if rows == PROBE_SIZES[-1] else 0.0))
+    return peak
+
+
+def _seconds_of_product(rows: int, limit: float) -> float:
+    """Return how long a thread computes a product of square matrices, at best: at least once, and up to the limit."""
+    left, right = torch.ones(rows, rows), torch.ones(rows, rows)
+    best, end = float("inf"), time.perf_counter() + limit
+    while best == float("inf") or time.perf_counter() < end:
         # CPU time rather than elapsed time, so that other programs on a busy machine do not lower the peak.
         start = time.process_time()
         torch.mm(left, right)
         best = min(best, (time.process_time() - start) / torch.get_num_threads())
-    return 2.0 * PROBE_SIZE**3 / max(best, 1e-9)
+    return max(best, 1e-9)
 
 
 def _processor() -> str:
