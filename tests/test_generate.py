@@ -39,7 +39,7 @@ def test_a_run_and_its_exported_folder_give_the_same_text(trained_here: Path, tm
     from_folder = call(tmp_path, "weights", *prompt, *GREEDY, "--json")
     assert answers(from_folder)[0]["tokens"] == answer["tokens"], from_folder
     (run,) = (trained_here / "runs").glob("*-train")
-    plain = call(tmp_path, "weights", *prompt, *GREEDY, "-c", run / "cluster.yaml", "--node", "here")
+    plain = call(tmp_path, tmp_path / "weights", *prompt, *GREEDY, "-c", run / "cluster.yaml", "--node", "here")
     assert plain.out == answer["text"] + "\n" * (not answer["text"].endswith("\n"))
     assert "6 tokens, " in plain.err
 

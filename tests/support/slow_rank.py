@@ -11,7 +11,7 @@ import time
 from railbed.launch import rank
 from railbed.train.ranks import FUNCTION
 
-HELD, FREE = 0.004, 0.001
+HELD, FREE = 0.009, 0.001
 
 
 def hold() -> None:
