@@ -39,7 +39,7 @@ def measured(records: list[dict[str, Any]], test: str) -> set[str]:
 
 def strays(lab: RunningLab, *nodes: str) -> str:
     command = "ps ax -o args | grep -E '^(ib_|iperf3|sockperf|fio)' || true"
-    return "".join(lab.shell(node, command).out for node in nodes or ("node1", "node2"))
+    return "".join(lab.run_inside(node, command).out for node in nodes or ("node1", "node2"))
 
 
 def test_rdma_is_measured_over_ssh(lab: RunningLab) -> None:
@@ -65,15 +65,15 @@ def test_rdma_is_measured_over_ssh(lab: RunningLab) -> None:
 
 
 def packets_received(lab: RunningLab) -> int:
-    words = lab.shell("node2", "rdma statistic show link rxe0/1").out.split()
+    words = lab.run_inside("node2", "rdma statistic show link rxe0/1").out.split()
     return int(words[words.index("rcvd_pkts") + 1])
 
 
 @pytest.mark.soak
 def test_rdma_reads_tcp_and_disks_are_measured_over_ssh(lab: RunningLab) -> None:
     """One of the disks is full."""
-    assert lab.shell("node1", "mkdir -p /small && mount -t tmpfs -o size=8m tmpfs /small").code == 0
-    assert lab.shell("node2", "mkdir -p /small").code == 0
+    assert lab.run_inside("node1", "mkdir -p /small && mount -t tmpfs -o size=8m tmpfs /small").code == 0
+    assert lab.run_inside("node2", "mkdir -p /small").code == 0
     write_suite(
         lab.folder,
         "test: ib_read_lat, samples: 150, direction: one",
@@ -89,7 +89,7 @@ def test_rdma_reads_tcp_and_disks_are_measured_over_ssh(lab: RunningLab) -> None
     assert set(failed) == {"node1"}, failed
     assert "No space left" in failed["node1"]
     assert measured(result.records, "fio_read") >= {"disk_bandwidth", "disk_operations"}
-    assert lab.shell("node1", "ls -A /small && umount /small").out == ""
+    assert lab.run_inside("node1", "ls -A /small && umount /small").out == ""
     assert strays(lab) == ""
 
 

@@ -16,16 +16,17 @@ from typing import Any
 
 import pytest
 
+from railbed import clusterfile
 from tests.support import cli
 from tests.support.labs import RunningLab
 from tests.support.smallrun import write_text
 
 pytestmark = [pytest.mark.vm, pytest.mark.xdist_group("vm")]
 PATIENTLY = ("--timeout", "300")
-STREAM = "timeout 300 ib_write_bw -d rxe{rail} -x 1 -F -u 20 -p 1851{rail} -n 12 -s 65536 --tclass={tclass}"
+STREAM = "ib_write_bw -d rxe{rail} -x 1 -F -u 20 -p 1851{rail} -n 12 -s 65536 --tclass={tclass}"
 PACKETS = 12 * 65536 // 4096
 MOST_STREAMS = 6
-LISTENS = "until ss -Hltn | grep -q ':1851{rail} '; do sleep 0.1; done"
+LISTENS = "ss -Hltn | grep -q ':1851{rail} '"
 
 
 @pytest.fixture(scope="module")
@@ -90,12 +91,11 @@ def capturing(lab: RunningLab, *options: str) -> Iterator[Captured]:
 def send(lab: RunningLab, rail: int, tclass: int) -> None:
     """Send a stream of 64 KiB writes from node2 to node1."""
     command = STREAM.format(rail=rail, tclass=tclass)
+    address = clusterfile.load(lab.cluster).nodes["node1"].ports[rail].address
     # Connecting queue pairs fails if the neighbour is not known within a second, as when the first packet is lost.
-    address = lab.shell("node1", f"ip -4 -o addr show rail{rail}").out.split()[3].partition("/")[0]
-    assert lab.shell("node2", f"timeout 60 sh -c 'until ping -c 1 -W 2 {address}; do sleep 0.2; done'").code == 0
-    with lab.start_shell("node1", command) as server:
-        assert lab.shell("node1", LISTENS.format(rail=rail)).code == 0
-        sent = lab.shell("node2", f"{command} node1")
+    known = f"timeout 60 sh -c 'until ping -c 1 -W 2 {address}; do sleep 0.2; done' >/dev/null"
+    with lab.in_background("node1", command, LISTENS.format(rail=rail)) as server:
+        sent = lab.run_inside("node2", f"{known} && timeout 300 {command} node1")
         server.communicate()
     assert sent.code == 0, sent
 
@@ -107,7 +107,7 @@ def count(pattern: str, text: str) -> int:
 
 
 def counters(lab: RunningLab, node: str, rail: int) -> dict[str, int]:
-    words = lab.shell(node, f"rdma statistic show link rxe{rail}/1").out.split()[2:]
+    words = lab.run_inside(node, f"rdma statistic show link rxe{rail}/1").out.split()[2:]
     return {name: int(value) for name, value in zip(words[::2], words[1::2], strict=True)}
 
 
@@ -127,8 +127,8 @@ def test_marks_and_losses_are_those_that_the_devices_count(healed: RunningLab) -
             after = counters(healed, "node1", 1)
             if refused := grown(before, after, "out_of_seq_request"):
                 break
-    marked = count(r"marked (\d+)", healed.shell("node2", "tc -s qdisc show dev rail0").out)
-    lost = count(r"dropped (\d+)", healed.shell("node2", "tc -s qdisc show dev rail1").out)
+    marked = count(r"marked (\d+)", healed.run_inside("node2", "tc -s qdisc show dev rail0").out)
+    lost = count(r"dropped (\d+)", healed.run_inside("node2", "tc -s qdisc show dev rail1").out)
 
     methods = captured.events("capture_method")
     assert {name: method["method"] for name, method in methods.items()} == dict.fromkeys(
@@ -198,4 +198,4 @@ def test_a_training_over_mpi_has_the_bytes_that_the_devices_count(lab: RunningLa
 
 
 def sent_bytes(lab: RunningLab, node: str) -> int:
-    return int(lab.shell(node, "cat /sys/class/net/rail0/statistics/tx_bytes").out)
+    return int(lab.run_inside(node, "cat /sys/class/net/rail0/statistics/tx_bytes").out)

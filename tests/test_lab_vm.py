@@ -7,8 +7,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from itertools import takewhile
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -33,29 +32,17 @@ def healed(lab: RunningLab) -> Iterator[RunningLab]:
     lab.heal()
 
 
-@contextmanager
-def in_background(lab: RunningLab, node: str, command: str, ready: str) -> Iterator[subprocess.Popen[str]]:
-    """Run a command on a node, and continue when another command there succeeds."""
-    wait = f"while kill -0 $! && ! {ready}; do sleep 0.1; done 2>/dev/null"
-    script = f"timeout 90 {command} & {wait}; echo started; wait $!"
-    with lab.start_shell(node, script) as process:
-        assert process.stdout is not None
-        output = list(takewhile(lambda line: line != "started\n", process.stdout))
-        assert process.poll() is None, output
-        yield process
-
-
 def between(lab: RunningLab, server: str, client: str) -> str:
     """Run a client on node2 against a server on node1; return the output of the client."""
     port = 5201 if server.startswith("iperf3") else 18515
-    with in_background(lab, "node1", server, f"ss -Hltn | grep -q ':{port} '"):
-        result = lab.shell("node2", f"timeout 90 {client}")
+    with lab.in_background("node1", server, f"ss -Hltn | grep -q ':{port} '"):
+        result = lab.run_inside("node2", f"timeout 90 {client}")
     assert result.code == 0, result
     return result.out
 
 
 def counters(lab: RunningLab, node: str) -> dict[str, int]:
-    words = lab.shell(node, "rdma statistic show link rxe0/1").out.split()[2:]
+    words = lab.run_inside(node, "rdma statistic show link rxe0/1").out.split()[2:]
     return {name: int(value) for name, value in zip(words[::2], words[1::2], strict=True)}
 
 
@@ -158,7 +145,7 @@ def test_a_cut_node_is_found(healed: RunningLab) -> None:
 def test_loss_loses_packets(healed: RunningLab) -> None:
     assert healed.fault("lose", "rail0", "100").code == 0
     ping = "ping -c 2 -i 0.2 -W 2"
-    output = healed.shell("node1", f"{ping} node2-rail0; {ping} node2-rail1; true").out
+    output = healed.run_inside("node1", f"{ping} node2-rail0; {ping} node2-rail1; true").out
     assert ("100% packet loss" in output, " 0% packet loss" in output) == (True, True), output
 
 
@@ -168,13 +155,13 @@ def test_marks_are_made_by_a_queue_and_seen_by_the_receiver(healed: RunningLab) 
     assert healed.fault("mark", "rail0", "2M").code == 0  # slower than any machine emulates
     dump = "tcpdump -i rail0 -nn -v -c 200 'udp port 4791' 2>/dev/null | grep -o 'tos 0x[0-9a-f]*' | sort | uniq -c"
     listens = "[ $(wc -l </proc/net/packet) -gt 1 ]"
-    with in_background(healed, "node1", f'sh -c "{dump}"', listens) as captured:
+    with healed.in_background("node1", f'sh -c "{dump}"', listens) as captured:
         options = f"{ON_RAIL} --tclass=106 -n 20"
         between(healed, f"ib_write_bw {options}", f"ib_write_bw {options} node1")
         assert captured.stdout is not None
         classes = captured.stdout.read()
     assert "tos 0x6b" in classes, classes
-    queue = healed.shell("node2", "tc -s qdisc show dev rail0").out
+    queue = healed.run_inside("node2", "tc -s qdisc show dev rail0").out
     marked = re.search(r"marked (\d+)", queue)
     assert marked, queue
     assert int(marked[1]) > 0
@@ -187,25 +174,25 @@ def test_faults_are_those_of_the_devices_and_a_frozen_node_continues_with_the_ri
     assert healed.fault("cut", "rail1").code == 0
     assert healed.fault("heal", "node2").code == 0
     assert clock_is_right(healed, "node2")
-    assert "state DOWN" in healed.shell("node2", "rdma link show rxe1/1").out
+    assert "state DOWN" in healed.run_inside("node2", "rdma link show rxe1/1").out
 
 
 @pytest.mark.soak  # test_lab_netns.py has it on namespaces
 def test_a_fault_ends_alone_and_what_a_card_refuses_is_reported(healed: RunningLab) -> None:
     assert healed.fault("mtu", "node1", "1500").code == 0
     assert healed.fault("cut", "rail1").code == 0
-    assert "mtu 1500 " in healed.shell("node1", "ip link show rail0").out
+    assert "mtu 1500 " in healed.run_inside("node1", "ip link show rail0").out
     refused = healed.fault("mtu", "node2", "9500")
     assert (refused.code, "greater than device maximum" in refused.err) == (3, True), refused
     assert healed.fault("heal", "rail1").code == 0
-    assert "state ACTIVE" in healed.shell("node2", "rdma link show rxe1/1").out
+    assert "state ACTIVE" in healed.run_inside("node2", "rdma link show rxe1/1").out
     assert {fault["target"] for fault in healed.status()["faults"]} == {"node1"}
 
 
 @pytest.mark.soak
 def test_three_nodes_without_training_share_a_rail_through_a_hub(tmp_path: Path) -> None:
     with running_lab(tmp_path, "--kind", "vm", "--nodes", "3", "--rate", "1G", "--delay", "1ms") as lab:
-        output = lab.shell(
+        output = lab.run_inside(
             "node3",
             "for n in node1 node2; do ping -c 3 -i 0.2 -W 2 -M do -s 8000 $n; done; tc qdisc; ls /sys/class/net",
         ).out
@@ -214,7 +201,7 @@ def test_three_nodes_without_training_share_a_rail_through_a_hub(tmp_path: Path)
         between(lab, f"ib_send_bw {ON_RAIL} -n 50", f"ib_send_bw {ON_RAIL} -n 50 node1")
         assert lab.fault("cut", "node3").code == 0
         assert lab.failing("link_up") == {("link_up", "node3/rail0")}
-        assert " 0% packet loss" in lab.shell("node1", "ping -c 2 -i 0.2 -W 2 node2").out
+        assert " 0% packet loss" in lab.run_inside("node1", "ping -c 2 -i 0.2 -W 2 node2").out
 
 
 @pytest.mark.parametrize(

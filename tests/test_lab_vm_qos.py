@@ -20,11 +20,11 @@ REFUSED = (
 RESET = "modprobe -r railbed_dcb && modprobe railbed_dcb"
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def lab(vm_lab: RunningLab) -> Iterator[RunningLab]:
-    """The lab, with the settings of a node that has just booted before and after these tests."""
+    """The lab, with the settings of a node that has just booted before and after the test."""
     yield vm_lab
-    assert vm_lab.shell("node1", RESET).code == 0
+    assert vm_lab.run_inside("node1", RESET).code == 0
 
 
 def dcb(lab: RunningLab, *commands: str) -> list[Any]:
@@ -33,14 +33,14 @@ def dcb(lab: RunningLab, *commands: str) -> list[Any]:
     `dcb` of iproute2 numbers its requests by the second, and fails if a slow machine answers in the next one.
     """
     twice = "; ".join(f"{{ dcb -j {command} || dcb -j {command}; }}; echo" for command in commands)
-    result = lab.shell("node1", f"set -e; {twice}")
+    result = lab.run_inside("node1", f"set -e; {twice}")
     assert result.code == 0, result
     return [json.loads(line) for line in result.out.splitlines() if line.strip()]
 
 
-def test_settings_are_read_back(lab: RunningLab) -> None:
+def test_settings_are_read_back_and_do_not_outlive_the_module(vm_lab: RunningLab) -> None:
     pfc, ets, buffer, maxrate, app = dcb(
-        lab,
+        vm_lab,
         "pfc set dev rail0 prio-pfc all:off 3:on",
         "ets set dev rail0 tc-tsa all:strict 3:ets 0:ets tc-bw all:0 3:60 0:40 prio-tc all:0 3:3",
         "buffer set dev rail0 prio-buffer all:0 3:1 buffer-size all:0 0:100Kb 1:150Kb",
@@ -54,6 +54,10 @@ def test_settings_are_read_back(lab: RunningLab) -> None:
     assert buffer["buffer_size"][:2] == [100 * 1024, 150 * 1024]
     assert maxrate["tc_maxrate"][3] == 1_250_000_000
     assert app["dscp_prio"] == [[26, 3], [48, 6]]
+    assert vm_lab.run_inside("node1", RESET).code == 0
+    pfc, app = dcb(vm_lab, "pfc show dev rail0", "app show dev rail0")
+    assert pfc["prio_pfc"] == [False] * 8
+    assert app == {}
 
 
 @pytest.mark.soak
@@ -61,16 +65,8 @@ def test_what_a_card_refuses_is_not_set(lab: RunningLab) -> None:
     """The state is what counts: for buffers and ETS, `dcb` of iproute2 6.1 hides the kernel's error."""
     states = [f"{kind} show dev rail0" for kind in ("buffer", "ets", "app")]
     before = dcb(lab, *states)
-    lab.shell("node1", "; ".join(f"dcb {command}" for command in REFUSED))
+    lab.run_inside("node1", "; ".join(f"dcb {command}" for command in REFUSED))
     assert dcb(lab, *states) == before
-
-
-def test_nothing_outlives_the_module(lab: RunningLab) -> None:
-    dcb(lab, "app replace dev rail0 dscp-prio 27:3 63:7", "pfc set dev rail0 prio-pfc 3:on")
-    assert lab.shell("node1", RESET).code == 0
-    pfc, app = dcb(lab, "pfc show dev rail0", "app show dev rail0")
-    assert pfc["prio_pfc"] == [False] * 8
-    assert app == {}
 
 
 @pytest.mark.soak
@@ -78,7 +74,7 @@ def test_traffic_is_not_affected(lab: RunningLab) -> None:
     command = (
         "tc -s qdisc show dev rail0 | head -1; ping -q -c 3 -i 0.2 -W 2 -M do -s 8000 node2 | grep -c ' 0% packet loss'"
     )
-    before = lab.shell("node1", command).out
+    before = lab.run_inside("node1", command).out
     dcb(lab, "pfc set dev rail0 prio-pfc all:on", "maxrate set dev rail0 tc-maxrate all:1Kbit")
-    assert lab.shell("node1", command).out == before
+    assert lab.run_inside("node1", command).out == before
     assert before.endswith("\n1\n")

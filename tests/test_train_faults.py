@@ -46,6 +46,12 @@ def site(netns_lab: RunningLab, warm_python: Path, tmp_path_factory: pytest.Temp
     return training_site(netns_lab, tmp_path_factory.mktemp("faults"), python=warm_python)
 
 
+@pytest.fixture(scope="module")
+def single(netns_lab: RunningLab, warm_python: Path, tmp_path_factory: pytest.TempPathFactory) -> RunningLab:
+    """One of the nodes."""
+    return training_site(netns_lab, tmp_path_factory.mktemp("undisturbed"), nodes=1, python=warm_python)
+
+
 @pytest.fixture
 def lab(site: RunningLab) -> Iterator[RunningLab]:
     """The lab with a slow rail; without faults and with every node up after the test."""
@@ -54,24 +60,24 @@ def lab(site: RunningLab) -> Iterator[RunningLab]:
     site.heal()
 
 
-def test_one_fault_of_each_kind_changes_nothing(lab: RunningLab) -> None:
-    faults_change_nothing(lab, KINDS, steps=105, seed=1)
+def test_one_fault_of_each_kind_changes_nothing(lab: RunningLab, single: RunningLab) -> None:
+    faults_change_nothing(lab, single, KINDS, steps=105, seed=1)
 
 
 @pytest.mark.soak
-def test_twenty_random_faults_change_nothing(lab: RunningLab) -> None:
+def test_twenty_random_faults_change_nothing(lab: RunningLab, single: RunningLab) -> None:
     seed = int(os.environ.get("RAILBED_SEED", time.time_ns() % 10_000))
     kinds = list(KINDS * 3)
     random.Random(seed).shuffle(kinds)  # noqa: S311
-    faults_change_nothing(lab, kinds[:20], steps=520, seed=seed)
+    faults_change_nothing(lab, single, kinds[:20], steps=520, seed=seed)
 
 
-def faults_change_nothing(lab: RunningLab, kinds: Sequence[str], *, steps: int, seed: int) -> None:
+def faults_change_nothing(lab: RunningLab, single: RunningLab, kinds: Sequence[str], *, steps: int, seed: int) -> None:
     """Train with faults, and compare the losses, the sequences and the files with those of a run without."""
     log(f"seed {seed}")
     chance = random.Random(seed)  # noqa: S311
     options = ["small.yaml", "--set", f"steps={steps}"]
-    undisturbed = losses(trained(lab, *options, "--ranks", "1", "--cluster", "local"))
+    undisturbed = losses(trained(single, *options, "-c", "cluster.yaml"))
     with training(lab, *options, "-c", "cluster.yaml", "--min-nodes", "2") as run:
         for number, kind in enumerate(kinds):
             # Some come right after the one before; a node that fails three times without good work is left out.
@@ -107,7 +113,10 @@ def cause(lab: RunningLab, run: Training, kind: str, node: str) -> None:
         case "kill rank" | "stop rank":
             # Only ranks have such a name, not the fork server they come from; there may be none for a moment.
             number = "KILL" if kind == "kill rank" else "STOP"
-            assert lab.shell(node, f"timeout 20 sh -c \"until pkill -{number} '^rank'; do sleep 0.1; done\"").code == 0
+            assert (
+                lab.run_inside(node, f"timeout 20 sh -c \"until pkill -{number} '^rank'; do sleep 0.1; done\"").code
+                == 0
+            )
         case "blip":
             made = run.steps
             assert lab.fault("cut", node).code == 0

@@ -331,7 +331,7 @@ def test_a_control_that_is_killed_leaves_no_rank(pair: RunningLab) -> None:
         "timeout 30 sh -c \"while pgrep -f 'railbed[.](train|launch)' || pgrep ^rank; do sleep 0.2; done\" >/dev/null"
     )
     for node in PAIR:
-        assert pair.shell(node, look).code == 0
+        assert pair.run_inside(node, look).code == 0
 
 
 @pytest.mark.soak  # test_train_detached.py does it on one node

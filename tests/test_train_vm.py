@@ -27,7 +27,7 @@ batch: {{sequences: 2}}
 threads: 1
 checkpoint: {{steps: 100}}
 evaluation: {{every: 0}}
-data: {{files: [text.txt], validation: 0.1, prompt: "", sample: 2}}
+data: {{files: [text.txt], validation: 0.1, prompt: "", sample: 0}}
 """
 """Few tokens and many parameters: 3.7 MB of gradients a step, far more than the ranks' messages over SSH, and no more
 computing than an emulated processor does in a second."""
@@ -99,7 +99,7 @@ def train(lab: RunningLab, transport: str, *options: str, fault: str = "") -> Tr
 
 def packets(lab: RunningLab, node: str) -> int:
     """Return how many packets a node has sent over RDMA, by the kernel's counter."""
-    return int(lab.shell(node, "cat /sys/class/infiniband/rxe0/ports/1/hw_counters/sent_pkts").out)
+    return int(lab.run_inside(node, "cat /sys/class/infiniband/rxe0/ports/1/hw_counters/sent_pkts").out)
 
 
 @dataclass(frozen=True)
@@ -133,9 +133,9 @@ class WithoutDevice:
 
 @pytest.fixture(scope="module")
 def without_device(lab: RunningLab) -> WithoutDevice:
-    assert lab.shell("node2", "rdma link delete rxe0").code == 0
+    assert lab.run_inside("node2", "rdma link delete rxe0").code == 0
     runs = WithoutDevice(train(lab, "mpi"), train(lab, "auto"))
-    assert lab.shell("node2", "rdma link add rxe0 type rxe netdev rail0").code == 0
+    assert lab.run_inside("node2", "rdma link add rxe0 type rxe netdev rail0").code == 0
     return runs
 
 

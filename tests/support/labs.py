@@ -14,6 +14,7 @@ import subprocess
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,11 @@ import pytest
 
 from railbed import clusterfile
 from tests.support.cli import RAILBED, Result, environment, railbed
+from tests.support.connections import Connections
 from tests.support.namespaces import run_inside
 
 UP_SECONDS = 1200.0
+BACKGROUND_SECONDS = 300
 SWITCH_PASSWORD = "of-the-emulated-switch-9f3c"  # noqa: S105 - of a switch that exists for the tests
 
 
@@ -37,6 +40,8 @@ class RunningLab:
     variables: Mapping[str, str] = field(default_factory=dict)
     """Of the environment of every command."""
     after_healing: list[Callable[[], None]] = field(default_factory=list)
+    connections: Connections | None = None
+    """To the nodes of a vm lab."""
 
     def railbed(self, *arguments: str | Path) -> Result:
         """Run a verb on the lab's cluster."""
@@ -55,9 +60,21 @@ class RunningLab:
         return call(self.folder, "lab", "shell", node, "--name", self.name, "--", *command)
 
     def run_inside(self, node: str, command: str) -> Result:
-        """Run a command on a node of a netns lab without a login, for tests that ask often."""
-        done = run_inside(self.name, node, command)
+        """Run a command on a node without a login, for tests that ask often."""
+        done = self.connections.run(node, command) if self.connections else run_inside(self.name, node, command)
         return Result(done.returncode, done.stdout, done.stderr)
+
+    @contextmanager
+    def in_background(self, node: str, command: str, ready: str) -> Iterator[subprocess.Popen[str]]:
+        """Run a command on a node of a vm lab, and continue when another command there succeeds."""
+        wait = f"while kill -0 $! && ! {ready}; do sleep 0.1; done 2>/dev/null"
+        script = f"timeout {BACKGROUND_SECONDS} {command} & {wait}; echo started; wait $!"
+        assert self.connections
+        with self.connections.start(node, script) as process:
+            assert process.stdout is not None
+            output = list(takewhile(lambda line: line != "started\n", process.stdout))
+            assert process.poll() is None, output
+            yield process
 
     def start_shell(self, node: str, *command: str) -> subprocess.Popen[str]:
         """Start a command on a node without waiting for it; its standard input and output are pipes."""
@@ -152,9 +169,13 @@ def running_lab(folder: Path, *options: str, **variables: str) -> Iterator[Runni
     if result.code == 3 and "lab needs" in result.err:
         pytest.skip(result.err)
     assert result.code == 0, result
+    connections = Connections(name) if "vm" in options else None
     try:
-        yield RunningLab(name, Path(result.records[-1]["data"]["cluster"]), folder, variables)
+        cluster = Path(result.records[-1]["data"]["cluster"])
+        yield RunningLab(name, cluster, folder, variables, connections=connections)
     finally:
+        if connections:
+            connections.close()
         down = call(folder, "lab", "down", "--name", name)
         assert down.code == 0, down
 
