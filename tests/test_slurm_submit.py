@@ -18,7 +18,7 @@ PASSWORD = "of-nobody-78"  # noqa: S105 - of nothing
 
 
 def test_before_the_limit_training_moves_to_other_nodes(slurm_user: User, slurm_lab: RunningLab) -> None:
-    options = ("train", "small.yaml", "--nodes", "2", "--set", "steps=150", "--set", "evaluation.every=0", "--no-check")
+    options = ("train", "small.yaml", "--nodes", "2", "--set", "steps=90", "--set", "evaluation.every=0", "--no-check")
     undisturbed = slurm_user.railbed("submit", *options, "--json")
     assert undisturbed.code == 0, undisturbed.err
     job = submit(slurm_user, *options)
@@ -37,9 +37,9 @@ def test_before_the_limit_training_moves_to_other_nodes(slurm_user: User, slurm_
     assert "its time limit is near" in requeued["message"]
     expected = losses([record for record in undisturbed.records if record["kind"] == "measurement"])
     assert losses(job.records) == pytest.approx(expected, rel=2e-4)
-    assert sorted(expected) == list(range(1, 151))
-    used = history(generations_of(job.records), 150)
-    assert (len(used), set(used.values())) == (150 * BATCH, {1}), "every sample exactly once"
+    assert sorted(expected) == list(range(1, 91))
+    used = history(generations_of(job.records), 90)
+    assert (len(used), set(used.values())) == (90 * BATCH, {1}), "every sample exactly once"
     exported = slurm_user.railbed("export", job.folder.name, "weights")
     assert exported.code == 0, exported
     for name in ("manifest.json", "model.safetensors"):
