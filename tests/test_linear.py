@@ -27,8 +27,8 @@ from tests.support.growth import Expression, all_expressions, slow_inputs, super
 pytestmark = pytest.mark.xdist_group("linear")  # collecting the expressions loads everything
 CASES = Path(__file__).parent / "cases"
 PARTS = 12
-MUCH_SECONDS = 2.0
-"""Processor time that no reader needs for two hundred lines; what is exponential passes it by far."""
+MUCH_SECONDS = 4.0
+"""Processor time that no reader needs for five hundred lines; what is exponential passes it by far."""
 OUR_OWN_TEXT = ["railbed.check.form"]
 """Reads the docstrings of rules."""
 

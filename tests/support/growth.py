@@ -3,6 +3,9 @@
 Inputs are made from the expression itself: for every repeat in it a text that leads there, then one character or piece
 that the repeat takes, many times, then something that lets the match fail. Time is processor time of this thread, the
 best of several runs, and only growth counts, so a busy machine changes nothing.
+
+There are a hundred thousand inputs, so most are measured once: only where that took long, or grew, is growth measured
+with care.
 """
 
 from __future__ import annotations
@@ -10,12 +13,14 @@ from __future__ import annotations
 import ast
 import gc
 import importlib
-import inspect
-import pkgutil
 import re
+import signal
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
 from re import _constants as codes  # type: ignore[attr-defined]
 from re import _parser as parser  # type: ignore[attr-defined]
 from types import ModuleType
@@ -25,17 +30,21 @@ import railbed
 
 CHARACTERS = "aAfxZ0179 \t\n\r\x00\x1b.:;,-_=+/\\|'\"`~@#$%^&*!?()[]{}<>é²\u2028"
 SUFFIXES = ("", "\x01", "\n!", " x")
-MUCH_SECONDS = 0.01
-SMALL = (20, 28, 40, 56, 80, 112, 160, 220)
 LENGTH = 1000
 SUSPICIOUS_SECONDS = 0.0001
 FACTOR = 8
 SUPERLINEAR = 24
 """Eight times the input takes 8 times as long in linear time, and 64 times as long in quadratic time."""
 BEYOND_DOUBT = 40
+GLANCE = 4
+GROWING = 4.6
+"""What takes 24 times as long for 8 times 1,000 characters takes 5.1 times as long for 1,000 characters as for 250."""
+HANGING_SECONDS = 0.3
+"""Processor time that no expression needs for 1,000 characters; what is exponential would never end."""
 METHODS = {"search", "match", "fullmatch", "findall", "finditer", "sub", "subn", "split"}
 STRING_METHODS = {"split"}
 SKIPPED = ("railbed.lab.vm.guest", "railbed.__main__")
+IMPORTS_RE = re.compile(r"^\s*(?:import|from) re\b", re.MULTILINE)
 
 
 @dataclass(slots=True)
@@ -58,8 +67,7 @@ class Expression:
 def all_expressions() -> list[Expression]:
     """Return every regular expression in railbed: those that modules hold, and those that are given in calls."""
     found: dict[tuple[Any, int], Expression] = {}
-    for module in _modules():
-        tree = ast.parse(inspect.getsource(module))
+    for module, tree in _modules():
         uses = _uses(tree)
         # What is held in a table is used through a variable.
         others = set().union(*(methods for name, methods in uses.items() if name not in vars(module))) - STRING_METHODS
@@ -76,16 +84,22 @@ def unnamed_patterns() -> list[str]:
     """Return the calls of `re` whose expression is neither a text in the call nor a name's: nobody could collect it."""
     return [
         f"{module.__name__}:{call.lineno}"
-        for module in _modules()
-        for call in _re_calls(ast.parse(inspect.getsource(module)))
+        for module, tree in _modules()
+        for call in _re_calls(tree)
         if call.func.attr in METHODS and _literal(call.args[0]) is None  # type: ignore[attr-defined]
     ]
 
 
-def _modules() -> Iterator[ModuleType]:
-    for info in pkgutil.walk_packages(railbed.__path__, "railbed."):
-        if not info.name.startswith(SKIPPED) and not info.name.endswith("__main__"):
-            yield importlib.import_module(info.name)
+@cache
+def _modules() -> list[tuple[ModuleType, ast.Module]]:
+    """Return the modules that can compile an expression, with their syntax: loading all others takes seconds."""
+    modules = []
+    for path in sorted(Path(railbed.__path__[0]).rglob("*.py")):
+        parts = path.relative_to(Path(railbed.__path__[0]).parent).with_suffix("").parts
+        name, source = ".".join(parts).removesuffix(".__init__"), path.read_text()
+        if IMPORTS_RE.search(source) and not name.startswith(SKIPPED) and not name.endswith("__main__"):
+            modules.append((importlib.import_module(name), ast.parse(source)))
+    return modules
 
 
 def _held(module: ModuleType) -> Iterator[tuple[str, re.Pattern[Any]]]:
@@ -243,17 +257,21 @@ ROUNDS = 4
 """What grows too fast does so every time; a machine that was slow during one of the calls does not count."""
 
 
-def superlinear(call: Callable[[Any], object], make: Callable[[int], Any], much: float = MUCH_SECONDS) -> str:
-    """Return how the time of a call grew where it grew faster than its input, or an empty text.
+class Hang(BaseException):
+    """A call took longer than it ever should; not an exception that a reader may catch."""
 
-    `much` is what it never takes for a small one.
+
+def superlinear(call: Callable[[Any], object], make: Callable[[int], Any], much: float = HANGING_SECONDS) -> str:
+    """Return how the time of a call grew if it grew faster than its input, or an empty text.
+
+    `much` is processor time that it never needs for an input of normal length: what is exponential would never end.
     """
-    for size in SMALL:  # what is exponential must not be tried on much more
-        seconds = best_of(call, make(size), 1)
-        if seconds > much and best_of(call, make(size), 3) > much:
-            return f"{seconds:.3f} s for {size} repeats"
-    if best_of(call, make(LENGTH), 1) < SUSPICIOUS_SECONDS:
-        return ""
+    try:
+        with at_most(much):
+            if is_settled_at_a_glance(call, make):
+                return ""
+    except Hang:
+        return f"{much} s were not enough for {LENGTH} repeats"
     growth = 0.0
     for _ in range(ROUNDS):
         short = max(best_of(call, make(LENGTH), 5), 1e-6)
@@ -263,6 +281,31 @@ def superlinear(call: Callable[[Any], object], make: Callable[[int], Any], much:
         if growth > BEYOND_DOUBT:
             break
     return f"{FACTOR} times the input took {growth:.0f} times as long"
+
+
+def is_settled_at_a_glance(call: Callable[[Any], object], make: Callable[[int], Any]) -> bool:
+    """Return whether a call is so fast, or grows so little, that measuring it with care would show nothing else."""
+    long = best_of(call, make(LENGTH), 1)
+    if long < SUSPICIOUS_SECONDS:
+        return True
+    short = best_of(call, make(LENGTH // GLANCE), 3)
+    return min(long, best_of(call, make(LENGTH), 1)) < short * GROWING
+
+
+@contextmanager
+def at_most(seconds: float) -> Iterator[None]:
+    """Raise `Hang` after so much processor time: Python looks for signals also while it matches an expression."""
+
+    def interrupt(*_: object) -> None:
+        raise Hang
+
+    before = signal.signal(signal.SIGPROF, interrupt)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
 
 
 def best_of(call: Callable[[Any], object], argument: object, times: int, enough: float = 0.0) -> float:
@@ -285,11 +328,11 @@ def best_of(call: Callable[[Any], object], argument: object, times: int, enough:
 
 
 def slow_inputs(expression: Expression) -> list[str]:
-    """Return the inputs for which an expression takes more than linear time."""
+    """Return an input for which an expression takes more than linear time, and how long, if there is any."""
     as_bytes = isinstance(expression.pattern.pattern, bytes)
-    found: list[str] = []
+    inputs = list(attacks(expression.pattern))
     for call in expression.calls():
-        for prefix, piece, suffix in attacks(expression.pattern):
+        for prefix, piece, suffix in inputs:
 
             def make(count: int, parts: tuple[str, str, str] = (prefix, piece, suffix)) -> str | bytes:
                 before, repeated, after = parts
@@ -297,10 +340,8 @@ def slow_inputs(expression: Expression) -> list[str]:
                 return text.encode() if as_bytes else text
 
             if grew := superlinear(call, make):
-                found.append(f"{prefix[:40]!r} + {piece[:40]!r} × n + {suffix!r}: {grew}")
-                if len(found) >= 1:
-                    return found
-    return found
+                return [f"{prefix[:40]!r} + {piece[:40]!r} × n + {suffix!r}: {grew}"]
+    return []
 
 
 def all_of(expressions: Iterable[Expression]) -> dict[str, list[str]]:
