@@ -38,6 +38,7 @@ GROUPS = (
     "linear",
     "browser",
     "prometheus",
+    "source",
 )
 """Groups of tests that share a lab or load the machine: each runs in one process, the longest starts first."""
 

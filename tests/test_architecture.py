@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
-from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
 
 from railbed.launch.files.ship import modules_for_nodes
+from tests.support.source import SOURCE, statements, trees
 
-SOURCE = Path(__file__).parent.parent / "src" / "railbed"
+pytestmark = pytest.mark.xdist_group("source")
 LAYERS = (
     {"cli", "web", "__main__"},
     {"discover", "check", "configure", "bench", "train", "watch", "capture", "diagnose", "simulate", "report", "lab"},
@@ -51,7 +51,7 @@ def depth(part: str) -> int:
 
 def imports(tree: ast.AST) -> Iterator[str]:
     """Yield every module that is imported, also inside functions and under TYPE_CHECKING."""
-    for node in ast.walk(tree):
+    for node in statements(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -60,10 +60,10 @@ def imports(tree: ast.AST) -> Iterator[str]:
             yield from (f"{module}.{alias.name}" for alias in node.names) if module == "railbed" else (module,)
 
 
-def violations(part: str, source: str) -> list[str]:
-    """Return the imports of a source text, in a part of the package, that do not point down."""
+def violations(part: str, tree: ast.AST) -> list[str]:
+    """Return the imports of a module, in a part of the package, that do not point down."""
     upward = []
-    for name in imports(parsed(source)):
+    for name in imports(tree):
         target = name.split(".")[1] if name.startswith("railbed.") else None
         if target is None or target.startswith("__version__"):
             continue
@@ -76,23 +76,15 @@ def part_of(path: Path) -> str:
     return path.relative_to(SOURCE).parts[0].removesuffix(".py")
 
 
-FILES = sorted(SOURCE.rglob("*.py"))
-
-
-@cache
-def parsed(source: str) -> ast.Module:
-    return ast.parse(source)
-
-
 def test_imports_point_down() -> None:
-    assert [line for path in FILES for line in violations(part_of(path), path.read_text())] == []
+    assert [line for path, tree in trees().items() for line in violations(part_of(path), tree)] == []
 
 
 def test_heavy_parts_stay_where_they_belong() -> None:
     misplaced = []
-    for path in FILES:
+    for path, tree in trees().items():
         place = str(path.relative_to(SOURCE))
-        for name in imports(parsed(path.read_text())):
+        for name in imports(tree):
             homes = RUNTIME_OF.get(name.split(".")[0])
             if homes is not None and not place.startswith(homes):
                 misplaced.append(f"{place} imports {name}")
@@ -114,7 +106,7 @@ def test_heavy_parts_stay_where_they_belong() -> None:
     ],
 )
 def test_a_planted_import_is_caught(part: str, planted: str) -> None:
-    assert violations(part, planted)
+    assert violations(part, ast.parse(planted))
 
 
 @pytest.mark.parametrize(
@@ -127,27 +119,24 @@ def test_a_planted_import_is_caught(part: str, planted: str) -> None:
     ],
 )
 def test_a_downward_import_is_not(part: str, fine: str) -> None:
-    assert violations(part, fine) == []
+    assert violations(part, ast.parse(fine)) == []
 
 
 def imports_at_load(node: ast.AST) -> Iterator[str]:
     """Yield what loading a module imports, with `from a import b` as `a.b`; an import inside a function runs later."""
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
-            continue
+    for child in statements(node, into_functions=False):
         if isinstance(child, ast.Import):
             yield from (alias.name for alias in child.names)
         elif isinstance(child, ast.ImportFrom):
             yield from (f"{child.module}.{alias.name}" for alias in child.names)
-        yield from imports_at_load(child)
 
 
-def cycle(sources: Mapping[str, str]) -> list[str]:
-    """Return modules that import each other in a circle, from their sources by name; empty if there are none."""
+def cycle(modules: Mapping[str, ast.AST]) -> list[str]:
+    """Return modules that import each other in a circle, from their syntax by name; empty if there are none."""
     graph: dict[str, set[str]] = {}
-    for module, source in sources.items():
-        names = {name if name in sources else name.rpartition(".")[0] for name in imports_at_load(parsed(source))}
-        graph[module] = names & sources.keys()
+    for module, tree in modules.items():
+        names = {name if name in modules else name.rpartition(".")[0] for name in imports_at_load(tree)}
+        graph[module] = names & modules.keys()
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
@@ -161,7 +150,7 @@ def module_name(path: Path) -> str:
 
 
 def test_no_modules_import_each_other_in_a_circle() -> None:
-    assert cycle({module_name(path): path.read_text() for path in FILES}) == []
+    assert cycle({module_name(path): tree for path, tree in trees().items()}) == []
 
 
 @pytest.mark.parametrize(
@@ -175,7 +164,8 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
     ],
 )
 def test_a_planted_cycle_is_caught(first: str, second: str, is_cycle: bool) -> None:
-    assert bool(cycle({"p": "", "p.a": first, "p.b": second})) is is_cycle
+    sources = {"p": "", "p.a": first, "p.b": second}
+    assert bool(cycle({name: ast.parse(source) for name, source in sources.items()})) is is_cycle
 
 
 RUNS_ON_NODES = (
@@ -189,25 +179,25 @@ RUNS_ON_NODES = (
 
 
 def test_nodes_get_everything_that_runs_there() -> None:
-    modules = {module_name(path): path for path in FILES}
+    modules = {module_name(path): path for path in trees()}
     pending = [module for module, path in modules.items() if str(path.relative_to(SOURCE)).startswith(RUNS_ON_NODES)]
     needed: set[str] = set()
     while pending:
         module = pending.pop()
         if module in modules and module not in needed:
             needed.add(module)
-            tree = parsed(modules[module].read_text())
+            tree = trees()[modules[module]]
             pending += [module.rpartition(".")[0], *imports(tree), *imports_at_load(tree)]
     sent = {SOURCE.parent / name for name in modules_for_nodes()}
     assert {module for module in needed if modules[module] not in sent} == set()
 
 
 def test_files_and_functions_stay_small() -> None:
-    long_files = [str(path) for path in FILES if len(path.read_text().splitlines()) > 400]
+    long_files = [str(path) for path in trees() if len(path.read_text().splitlines()) > 400]
     long_functions = [
         f"{path}:{node.name}"
-        for path in FILES
-        for node in ast.walk(parsed(path.read_text()))
+        for path, tree in trees().items()
+        for node in statements(tree)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and (node.end_lineno or 0) - node.lineno > 50
     ]
     assert (long_files, long_functions) == ([], [])
@@ -221,6 +211,6 @@ MOST_FILES = 18
 def test_folders_stay_small() -> None:
     counts = {
         str(folder.relative_to(SOURCE)): sum(path.name != "__init__.py" for path in folder.glob("*.py"))
-        for folder in {path.parent for path in FILES}
+        for folder in {path.parent for path in trees()}
     }
     assert {name: count for name, count in counts.items() if count > MOST_FILES and name not in PLUG_INS} == {}

@@ -157,7 +157,7 @@ comparisons:
 def test_an_arm_sets_the_mtu_and_undoes_it(lab: RunningLab, tmp_path: Path) -> None:
     lab = lab.seen_from(tmp_path, nodes=2)
     (tmp_path / "mtus.yaml").write_text(MTUS)
-    before = lab.shell("node1", "cat /sys/class/net/rail0/mtu").out
+    before = lab.run_inside("node1", "cat /sys/class/net/rail0/mtu").out
     result = lab.railbed("bench", "--experiment", "mtus.yaml", "--json")
     assert result.code == 0, result
     arms = [record["labels"]["arm"] for record in measured(result.records, "round_trip")]
@@ -165,4 +165,4 @@ def test_an_arm_sets_the_mtu_and_undoes_it(lab: RunningLab, tmp_path: Path) -> N
     (run,) = (tmp_path / "runs").iterdir()
     commands = "".join(path.read_text(errors="replace") for path in (run / "raw").rglob("*") if path.is_file())
     assert "ip link set dev rail0 mtu 1400" in commands
-    assert lab.shell("node1", "cat /sys/class/net/rail0/mtu").out == before
+    assert lab.run_inside("node1", "cat /sys/class/net/rail0/mtu").out == before

@@ -53,7 +53,7 @@ def healed(lab: RunningLab) -> Iterator[RunningLab]:
 
 def traces(lab: RunningLab) -> list[str]:
     """Return the processes of captures on the nodes."""
-    processes = [lab.shell(node, "pgrep -af '[t]cpdump|[t]ext.extend' || true").out for node in NODES]
+    processes = [lab.run_inside(node, "pgrep -af '[t]cpdump|[t]ext.extend' || true").out for node in NODES]
     return [line for text in processes for line in text.splitlines()]
 
 
@@ -64,7 +64,7 @@ def folders(lab: RunningLab) -> list[Path]:
 
 def send(lab: RunningLab, packets: int) -> None:
     script = SEND.format(packets=packets, peer="node2-rail0")
-    assert lab.shell("node1", f"python3 -c '{script}'").code == 0
+    assert lab.run_inside("node1", f"python3 -c '{script}'").code == 0
 
 
 def begin(lab: RunningLab, *options: str) -> tuple[subprocess.Popen[bytes], dict[str, Any]]:
@@ -89,7 +89,7 @@ def test_ctrl_c_stops_and_what_was_recorded_is_there(healed: RunningLab) -> None
     send(healed, 300)
     written = folders(healed)
     assert len(written) == len(NODES)
-    assert healed.shell("node3", "pkill -9 tcpdump").code == 0
+    assert healed.run_inside("node3", "pkill -9 tcpdump").code == 0
     process.send_signal(signal.SIGINT)
     records = rest(process)
     assert process.returncode in (0, 1), "it was judged"

@@ -77,7 +77,7 @@ def test_every_setting_is_applied_read_back_and_undone(lab: RunningLab) -> None:
 
 @pytest.mark.parametrize("subject", ["ets", pytest.param("buffer", marks=pytest.mark.soak)])
 def test_values_that_the_kernel_refuses_silently_fail_and_the_node_is_restored(lab: RunningLab, subject: str) -> None:
-    assert lab.shell("node2", f"echo {subject} >/run/card/refuse").code == 0
+    assert lab.run_inside("node2", f"echo {subject} >/run/card/refuse").code == 0
     before = states(lab)
     result = configure(lab, "--apply", "--yes", "--only", "node2")
     assert result.code == 1

@@ -16,7 +16,7 @@ import pytest
 from railbed import clusterfile
 from railbed.parsing.nexus.switch_lock import CHANGING
 from tests.support.cli import Result
-from tests.support.configuring import applied, configure, named, running, runs_of, show
+from tests.support.configuring import applied, configure, factory_switch, named, running, runs_of, show
 from tests.support.holding import held, held_at
 from tests.support.labs import RunningLab
 
@@ -44,13 +44,8 @@ def some(values: list[tuple[str, ...]], chosen: set[tuple[str, ...]]) -> list[ob
 def lab(switch_lab: RunningLab, tmp_path: Path) -> Iterator[RunningLab]:
     """The lab with a switch in factory state."""
     lab = switch_lab.seen_from(tmp_path)
-    before = running(lab)
-    yield lab
-    switch_lab.heal()
-    if (running(lab), running(lab, "startup")) != (before, before) or "railbed" in show(lab, "show checkpoint summary"):
-        show(lab, "clear checkpoint database ; terminal dont-ask ; write erase")
-        switch_lab.fault("kill", "nexus")
-        switch_lab.heal()
+    with factory_switch(switch_lab, lab):
+        yield lab
 
 
 def cut_short(switch_lab: RunningLab, lab: RunningLab, how: str, command: str, *arguments: str) -> None:

@@ -51,7 +51,9 @@ def test_an_environment_is_made_from_wheels_and_removed_by_the_undo(netns_lab: R
     assert not list(work.iterdir()), "showing changes nothing"
     applied = configure(lab, *rule, "--wheels", "wheels", "--apply", "--yes")
     assert applied.code == 0, applied
-    imported = lab.shell("node1", f"{work}/env/bin/python -c 'import torch, railbed, numpy; print(torch.__file__)'")
+    imported = lab.run_inside(
+        "node1", f"{work}/env/bin/python -c 'import torch, railbed, numpy; print(torch.__file__)'"
+    )
     assert imported.out.startswith(f"{work}/env/"), imported
     assert "fail" not in lab.verdicts("torch_equal").values()
     add_and_remove_libraries(lab, tmp_path)
@@ -70,7 +72,7 @@ def add_and_remove_libraries(lab: RunningLab, folder: Path) -> None:
     """Add what tuning needs to the environment, see that a check agrees, and undo it."""
     rule, before = ("--rule", "tuning_libraries"), set(changing_runs(folder))
     packages = f"ls {folder}/work/env/lib/python3*/site-packages"
-    installed = lab.shell("node1", packages).out
+    installed = lab.run_inside("node1", packages).out
     applied = configure(lab, *rule, "--wheels", "wheels", "--apply", "--yes")
     assert applied.code == 0, applied
     assert lab.verdicts("tuning_libraries") == {("tuning_libraries", "node1"): "ok"}
@@ -78,9 +80,10 @@ def add_and_remove_libraries(lab: RunningLab, folder: Path) -> None:
     undone = configure(lab, "--undo", run, "--yes")
     assert undone.code == 0, undone
     assert lab.verdicts("tuning_libraries") == {("tuning_libraries", "node1"): "fail"}
-    assert lab.shell("node1", packages).out == installed
+    assert lab.run_inside("node1", packages).out == installed
 
 
+@pytest.mark.soak  # test_configure_netns.py has a step that fails, test_configure_packages.py an installation
 @pytest.mark.netns
 @pytest.mark.xdist_group("configure")
 def test_an_environment_that_cannot_be_completed_is_removed(netns_lab: RunningLab, tmp_path: Path) -> None:

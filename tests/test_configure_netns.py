@@ -27,12 +27,12 @@ pytestmark = [pytest.mark.netns, pytest.mark.xdist_group("configure")]
 def lab(netns_lab: RunningLab, tmp_path: Path) -> Iterator[RunningLab]:
     """Two nodes of the lab with one rail; node1 has the wrong MTU, node2 has lost its address."""
     lab = netns_lab.seen_from(tmp_path, nodes=2)
-    assert lab.fault("mtu", "node1", "1500").code == 0
-    assert lab.shell("node2", f"ip addr del {rail_address(lab, 'node2')} dev rail0").code == 0
+    assert lab.run_inside("node1", "ip link set dev rail0 mtu 1500").code == 0
+    assert lab.run_inside("node2", f"ip addr del {rail_address(lab, 'node2')} dev rail0").code == 0
     yield lab
     for node in NODES:
-        lab.shell(node, f"ip addr replace {rail_address(lab, node)} dev rail0")
-    netns_lab.heal()
+        repair = f"ip link set dev rail0 mtu 9000 && ip addr replace {rail_address(lab, node)} dev rail0"
+        assert lab.run_inside(node, repair).code == 0
 
 
 def rail_address(lab: RunningLab, node: str) -> str:
@@ -45,7 +45,9 @@ def rail_address(lab: RunningLab, node: str) -> str:
 
 def state(lab: RunningLab) -> dict[str, str]:
     """Return MTU and addresses of the rail on both nodes."""
-    return {node: lab.shell(node, "ip -o -4 addr show dev rail0; cat /sys/class/net/rail0/mtu").out for node in NODES}
+    return {
+        node: lab.run_inside(node, "ip -o -4 addr show dev rail0; cat /sys/class/net/rail0/mtu").out for node in NODES
+    }
 
 
 NODES = ("node1", "node2")
@@ -81,10 +83,10 @@ def test_apply_makes_it_right_a_second_run_finds_nothing_and_undo_restores_it(la
     assert lab.failing("mtu", "rail_address") == set()
     again = configure(lab)
     assert (again.code, changes(again)) == (0, {})
-    assert lab.shell("node1", "ip link set dev rail0 mtu 4000").code == 0
+    assert lab.run_inside("node1", "ip link set dev rail0 mtu 4000").code == 0
     assert ("mtu", "node1/rail0") in lab.failing("mtu")
     assert list(changes(configure(lab))) == ["node1/rail0"], "drift is in the next difference"
-    assert lab.shell("node1", "ip link set dev rail0 mtu 9000").code == 0
+    assert lab.run_inside("node1", "ip link set dev rail0 mtu 9000").code == 0
     undone = configure(lab, "--undo", run, "--yes")
     assert undone.code == 0, undone
     assert state(lab) == before
@@ -131,16 +133,16 @@ RELEASE = 'umount "$(readlink -f "$(command -v ip)")"; rm -f /run/ip /run/ip.rea
 @contextmanager
 def address_command(lab: RunningLab, node: str, script: str) -> Iterator[None]:
     """Have `ip addr replace` on a node run a script instead."""
-    assert lab.shell(node, INTERCEPT.replace("{script}", script)).code == 0
+    assert lab.run_inside(node, INTERCEPT.replace("{script}", script)).code == 0
     try:
         yield
     finally:
-        assert lab.shell(node, RELEASE).code == 0
+        assert lab.run_inside(node, RELEASE).code == 0
 
 
 def test_a_step_that_fails_restores_its_device_and_not_the_others(lab: RunningLab) -> None:
     address = rail_address(lab, "node1")
-    assert lab.shell("node1", f"ip addr del {address} dev rail0").code == 0
+    assert lab.run_inside("node1", f"ip addr del {address} dev rail0").code == 0
     before = state(lab)
     with address_command(lab, "node1", "echo no room >&2; exit 1"), on_a_terminal(lab) as terminal:
         shown = terminal.read("[y/N]")
@@ -169,17 +171,17 @@ def test_a_run_that_is_cut_short_is_restored_reported_and_can_be_undone(
     lab: RunningLab, number: signal.Signals
 ) -> None:
     """It is cut short when node1's MTU is set and node2's address is not: undoing the step that never ran works."""
-    assert lab.shell("node1", f"ip addr del {rail_address(lab, 'node1')} dev rail0").code == 0
+    assert lab.run_inside("node1", f"ip addr del {rail_address(lab, 'node1')} dev rail0").code == 0
     before = state(lab)
     waiting = "touch /run/waiting; exec sleep 60"
     with address_command(lab, "node1", waiting), address_command(lab, "node2", waiting):
         with start(lab) as process:
-            wait_for(lambda: all(lab.shell(node, "cat /run/waiting").code == 0 for node in NODES))
+            wait_for(lambda: all(lab.run_inside(node, "cat /run/waiting").code == 0 for node in NODES))
             process.send_signal(number)
             process.communicate(timeout=120)
         (run,) = runs_of(lab)
         # The guards on the nodes bring back whatever had been done by then.
-        wait_for(lambda: all(lab.shell(node, f"cat {LOCK}").out == "" for node in NODES))
+        wait_for(lambda: all(lab.run_inside(node, f"cat {LOCK}").out == "" for node in NODES))
     assert state(lab) == before
     after = configure(lab)
     if number is signal.SIGKILL:
@@ -202,11 +204,11 @@ until grep -q ^sshd /proc/$pid/comm; do pid=$(cut -d " " -f 4 /proc/$pid/stat); 
 
 def test_a_connection_that_breaks_in_the_middle_of_the_steps_restores_the_node(lab: RunningLab) -> None:
     """The session ends when node1's MTU is set and its address is not; railbed can log in again."""
-    assert lab.shell("node1", f"ip addr del {rail_address(lab, 'node1')} dev rail0").code == 0
+    assert lab.run_inside("node1", f"ip addr del {rail_address(lab, 'node1')} dev rail0").code == 0
     before = state(lab)
     with address_command(lab, "node1", CUT):
         result = configure(lab, "--apply", "--yes")
-        assert lab.shell("node1", "cat /run/waiting").code == 0
+        assert lab.run_inside("node1", "cat /run/waiting").code == 0
     outcomes = {event["subject"]: event["data"]["outcome"] for event in named(result, "device_changed")}
     assert (result.code, outcomes) == (1, {"node1": "restored", "node2": "applied"})
     assert state(lab)["node1"] == before["node1"]
@@ -217,12 +219,9 @@ def test_a_connection_that_breaks_in_the_middle_of_the_steps_restores_the_node(l
 def test_a_node_that_stops_answering_restores_itself_and_the_next_run_reports_it(
     netns_lab: RunningLab, lab: RunningLab
 ) -> None:
-    """The guard restores it as soon as the node continues, since railbed's session is gone by then.
-
-    Healing also heals the MTU of the fixture, so only the address shows what the node did.
-    """
+    """The guard restores it as soon as the node continues, since railbed's session is gone by then."""
     address = rail_address(lab, "node1")
-    assert lab.shell("node1", f"ip addr del {address} dev rail0").code == 0
+    assert lab.run_inside("node1", f"ip addr del {address} dev rail0").code == 0
     # The address is set, and the step does not end.
     script = 'touch /run/waiting; /run/ip.real "$@"; exec sleep 600'
     with address_command(lab, "node1", script), start(lab) as process:
@@ -232,7 +231,7 @@ def test_a_node_that_stops_answering_restores_itself_and_the_next_run_reports_it
         assert process.returncode == 1
         (run,) = runs_of(lab)
         netns_lab.heal()
-        wait_for(lambda: lab.shell("node1", f"cat {LOCK}").out == "", seconds=300)
+        wait_for(lambda: lab.run_inside("node1", f"cat {LOCK}").out == "", seconds=300)
     assert address not in state(lab)["node1"]
     (unfinished,) = named(configure(lab), "change_unfinished")
     assert "the node restored itself" in unfinished["message"]
@@ -256,7 +255,7 @@ def test_a_second_configure_is_refused_and_names_the_first(lab: RunningLab) -> N
 
 def test_a_node_that_somebody_else_changes_is_left_alone(lab: RunningLab) -> None:
     """A run in another folder, or on another machine, holds the lock of the node."""
-    holding = lab.start_shell(
+    holding = lab.start_inside(
         "node1", f"exec 9>>{LOCK}; flock 9; echo run x of ada >{LOCK}; echo ready; read x; : >{LOCK}"
     )
     assert holding.stdout is not None
@@ -283,7 +282,7 @@ def test_a_change_that_would_cut_the_management_path_is_refused(lab: RunningLab,
     )
     text = re.sub(r"subnet: [^\s}]+", "subnet: 10.0.0.0/8", text)
     (tmp_path / "cut.yaml").write_text(text)
-    assert lab.shell("node1", f"ip addr add {host}/32 dev rail0").code == 0
+    assert lab.run_inside("node1", f"ip addr add {host}/32 dev rail0").code == 0
     try:
         result = call(
             tmp_path,
@@ -303,4 +302,4 @@ def test_a_change_that_would_cut_the_management_path_is_refused(lab: RunningLab,
         assert result.code == 1
         assert named(result, "device_changed") == []
     finally:
-        lab.shell("node1", f"ip addr del {host}/32 dev rail0")
+        lab.run_inside("node1", f"ip addr del {host}/32 dev rail0")

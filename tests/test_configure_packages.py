@@ -49,12 +49,12 @@ rm -r /run/apt /run/var
 def lab(netns_lab: RunningLab, tmp_path: Path) -> Iterator[RunningLab]:
     """One node without iperf3, on which Debian's tools keep a list of packages instead of installing any."""
     lab = netns_lab.seen_from(tmp_path, nodes=1)
-    if lab.shell("node1", "test -x /usr/bin/apt-get && test -x /usr/bin/iperf3").code:
+    if lab.run_inside("node1", "test -x /usr/bin/apt-get && test -x /usr/bin/iperf3").code:
         pytest.skip("the stand-ins replace apt-get and iperf3 of Debian")
-    made = lab.shell("node1", INSTALL)
+    made = lab.run_inside("node1", INSTALL)
     assert made.code == 0, made
     yield lab
-    assert lab.shell("node1", REMOVE).code == 0
+    assert lab.run_inside("node1", REMOVE).code == 0
 
 
 def configure(lab: RunningLab, *options: str) -> Result:
@@ -62,7 +62,7 @@ def configure(lab: RunningLab, *options: str) -> Result:
 
 
 def installed(lab: RunningLab) -> list[str]:
-    return sorted(lab.shell("node1", "cat /run/apt/list").out.split())
+    return sorted(lab.run_inside("node1", "cat /run/apt/list").out.split())
 
 
 def test_missing_programs_are_installed_on_request_and_exactly_those_are_removed(lab: RunningLab) -> None:
@@ -76,16 +76,16 @@ def test_missing_programs_are_installed_on_request_and_exactly_those_are_removed
     assert applied.code == 0, applied
     assert installed(lab) == sorted([*PACKAGES, "iperf3", "libsctp1"])
     assert lab.verdicts("tools_installed") == {("tools_installed", "node1"): "ok"}
-    assert lab.shell("node1", "echo vim >>/run/apt/list").code == 0, "somebody else installs something"
+    assert lab.run_inside("node1", "echo vim >>/run/apt/list").code == 0, "somebody else installs something"
     (run,) = [path.name for path in (lab.folder / "runs").glob("*-configure*") if (path / "undo.jsonl").exists()]
     undone = configure(lab, "--undo", run, "--yes")
     assert undone.code == 0, undone
     assert installed(lab) == sorted([*PACKAGES, "vim"])
-    assert lab.shell("node1", "ls /run/var").out == "", "nothing of railbed is left"
+    assert lab.run_inside("node1", "ls /run/var").out == "", "nothing of railbed is left"
 
 
 def test_what_a_failed_installation_left_is_removed(lab: RunningLab) -> None:
-    assert lab.shell("node1", "touch /run/apt/broken").code == 0
+    assert lab.run_inside("node1", "touch /run/apt/broken").code == 0
     result = configure(lab, "--rule", "tools_installed", "--apply", "--yes")
     assert result.code == 1
     (event,) = [record for record in result.records if record.get("name") == "device_changed"]

@@ -70,7 +70,7 @@ def test_metrics_of_a_lab(netns_lab: RunningLab, tmp_path: Path) -> None:
     with exporter(lab) as (process, port):
         wait_for(lambda: up(port) == {first: 1.0, second: 1.0})
         before = wait_for(lambda: received(port, second))
-        lab.shell(first, "ping", "-c", "3", "-i", "0.1", _address(lab, second))
+        lab.run_inside(first, f"ping -c 3 -i 0.1 {_address(lab, second)}")
         wait_for(lambda: received(port, second) > before)
         lab.fault("freeze", second)
         try:

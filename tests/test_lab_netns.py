@@ -113,7 +113,7 @@ def test_a_healthy_lab_passes_its_check_as_soon_as_it_is_discovered(
 ) -> None:
     ports = [(n, rail, _rail_address(lab, f"node{n}", rail)) for n in without_rails for rail in ("rail0", "rail1")]
     for number, rail, address in ports:
-        assert lab.shell(f"node{number}", f"ip addr del {address}/24 dev {rail}").code == 0
+        assert lab.run_inside(f"node{number}", f"ip addr del {address}/24 dev {rail}").code == 0
     try:
         discovered(lab, tmp_path)
         cluster = clusterfile.load(tmp_path / "cluster.yaml")
@@ -123,7 +123,7 @@ def test_a_healthy_lab_passes_its_check_as_soon_as_it_is_discovered(
         assert checked.code == 0
     finally:
         for number, rail, address in ports:
-            assert lab.shell(f"node{number}", f"ip addr add {address}/24 dev {rail}").code == 0
+            assert lab.run_inside(f"node{number}", f"ip addr add {address}/24 dev {rail}").code == 0
 
 
 def test_nodes_have_their_own_name_processes_and_network(lab: RunningLab) -> None:
@@ -201,10 +201,10 @@ def test_a_node_that_does_not_answer_is_one_finding(healed: RunningLab, fault: s
 
 def test_loss_loses_packets(healed: RunningLab) -> None:
     assert healed.fault("lose", "rail0", "100").code == 0
-    assert "100% packet loss" in healed.shell("node1", "ping -c 2 -i 0.1 -W 1 node2-rail0").out
-    assert " 0% packet loss" in healed.shell("node1", "ping -c 2 -i 0.1 -W 1 node2-rail1").out
+    assert "100% packet loss" in healed.run_inside("node1", "ping -c 2 -i 0.1 -W 1 node2-rail0").out
+    assert " 0% packet loss" in healed.run_inside("node1", "ping -c 2 -i 0.1 -W 1 node2-rail1").out
     assert healed.fault("heal").code == 0
-    assert " 0% packet loss" in healed.shell("node1", "ping -c 2 -i 0.1 -W 1 node2-rail0").out
+    assert " 0% packet loss" in healed.run_inside("node1", "ping -c 2 -i 0.1 -W 1 node2-rail0").out
 
 
 RECEIVE = """
@@ -238,10 +238,10 @@ def test_marks_are_seen_by_the_receiver(healed: RunningLab, faults: list[list[st
     """ECT(0) goes out, and what comes faster than the rate arrives as CE."""
     for fault in faults:
         assert healed.fault(*fault).code == 0
-    with healed.start_shell("node1", f"python3 -c {shlex.quote(RECEIVE)}") as receiver:
+    with healed.start_inside("node1", f"python3 -c {shlex.quote(RECEIVE)}") as receiver:
         assert receiver.stdout is not None
         assert receiver.stdout.readline() == "ready\n"
-        assert healed.shell("node2", f"python3 -c {shlex.quote(SEND)}").code == 0
+        assert healed.run_inside("node2", f"python3 -c {shlex.quote(SEND)}").code == 0
         assert receiver.stdout.read().strip() == seen
 
 
@@ -255,8 +255,8 @@ def test_a_slow_rail_is_slow(healed: RunningLab) -> None:
     )
     listens = "until ss -Hltn | grep -q ':5001 '; do sleep 0.1; done"
     start = f'setsid -f python3 -c "{server}" </dev/null >/dev/null 2>&1; timeout 30 sh -c "{listens}"'
-    assert healed.shell("node2", start).code == 0
-    seconds = float(healed.shell("node1", f"python3 -c {shlex.quote(client)}").out)
+    assert healed.run_inside("node2", start).code == 0
+    seconds = float(healed.run_inside("node1", f"python3 -c {shlex.quote(client)}").out)
     assert seconds > 1.5  # 24 Mbit through 10 Mbit/s; without the fault a few milliseconds
 
 
@@ -284,6 +284,7 @@ def test_a_fault_on_what_is_off_says_so(healed: RunningLab) -> None:
     assert (result.code, "node1 was killed" in result.err) == (2, True)
 
 
+@pytest.mark.soak  # tests/unit/test_alike.py has 64 nodes
 def test_many_healthy_nodes_fit_on_one_screen(tmp_path: Path) -> None:
     with running_lab(tmp_path, "--nodes", "12") as many:
         result = many.railbed("check")
@@ -301,8 +302,8 @@ def test_a_name_in_use_is_refused(lab: RunningLab, tmp_path: Path) -> None:
 
 def test_two_labs_live_side_by_side(lab: RunningLab, tmp_path: Path) -> None:
     with running_lab(tmp_path, "--nodes", "1", "--rate", "10G") as other:
-        assert "rate 10Gbit" in other.shell("node1", "tc qdisc show dev rail0").out
-        assert "unreachable" in other.shell("node1", f"ping -c 1 -W 1 {_rail_address(lab)}").err
+        assert "rate 10Gbit" in other.run_inside("node1", "tc qdisc show dev rail0").out
+        assert "unreachable" in other.run_inside("node1", f"ping -c 1 -W 1 {_rail_address(lab)}").err
     assert lab.verdicts("reachable")["reachable", "node1"] == "ok"
 
 
@@ -312,8 +313,8 @@ def _rail_address(lab: RunningLab, node: str = "node1", rail: str = "rail0") -> 
 
 
 ENDS = [
-    (signal.SIGKILL, "progress"),
-    (signal.SIGKILL, "lab_cabled"),
+    pytest.param(signal.SIGKILL, "progress", marks=pytest.mark.soak),
+    pytest.param(signal.SIGKILL, "lab_cabled", marks=pytest.mark.soak),
     (signal.SIGKILL, "lab_node_up"),
     (signal.SIGINT, "lab_cabled"),
     (signal.SIGTERM, "lab_node_up"),

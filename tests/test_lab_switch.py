@@ -68,7 +68,7 @@ def test_its_tables_are_the_cabling_of_the_nodes(lab: RunningLab) -> None:
     assert neighbours(lab) == ports
     table = show(lab, "show mac address-table")
     for name, node, netdev in ports:
-        digits = lab.shell(node, f"cat /sys/class/net/{netdev}/address").out.strip().replace(":", "")
+        digits = lab.run_inside(node, f"cat /sys/class/net/{netdev}/address").out.strip().replace(":", "")
         address = f"{digits[:4]}.{digits[4:8]}.{digits[8:]}"
         assert any(
             line.split()[2:3] == [address] and line.endswith(name.replace("ernet", "")) for line in table.splitlines()
@@ -77,7 +77,7 @@ def test_its_tables_are_the_cabling_of_the_nodes(lab: RunningLab) -> None:
 
 def test_its_ports_have_the_speed_of_the_cables(lab: RunningLab) -> None:
     assert "10 Gb/s" in show(lab, "show interface e1/1")
-    assert "Speed: 10000Mb/s" in lab.shell("node1", "ethtool rail0").out
+    assert "Speed: 10000Mb/s" in lab.run_inside("node1", "ethtool rail0").out
 
 
 def test_it_is_in_factory_state_but_for_its_name_and_lldp(lab: RunningLab) -> None:

@@ -131,7 +131,7 @@ def named(events: Sequence[Event], name: str) -> list[Event]:
 
 
 def ranks_left(lab: RunningLab) -> str:
-    return lab.shell("node1", "ps ax -o args | grep -c '[c]ounting_rank\\|[l]aunch.node.agent'").out.strip()
+    return lab.run_inside("node1", "ps ax -o args | grep -c '[c]ounting_rank\\|[l]aunch.node.agent'").out.strip()
 
 
 def test_ranks_run_on_every_node_and_end(lab: RunningLab) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,8 +14,7 @@ from railbed.model.measures import MEASURES
 from railbed.model.record import Event
 from railbed.store import read_record, to_line
 from tests.support.cli import unlisted_labels
-
-SOURCE = Path(__file__).parent.parent / "src" / "railbed"
+from tests.support.source import SOURCE, trees
 
 
 def classes_in_events() -> Iterator[str]:
@@ -46,17 +44,18 @@ def test_the_data_of_an_event_is_nested_and_has_no_empty_fields() -> None:
     )
 
 
-def measured_in(source: str) -> Iterator[tuple[str, str]]:
-    """Yield the name and the unit of every measurement that a source constructs with literals."""
-    for node in ast.walk(ast.parse(source)):
+def measured_in(tree: ast.AST) -> Iterator[tuple[str, str]]:
+    """Yield the name and the unit of every measurement that a module constructs with literals."""
+    for node in ast.walk(tree):
         if isinstance(node, ast.Call) and {"name", "value", "unit"} <= {key.arg for key in node.keywords}:
             literal = {key.arg: key.value.value for key in node.keywords if isinstance(key.value, ast.Constant)}
             if "name" in literal and "unit" in literal:
                 yield str(literal["name"]), str(literal["unit"])
 
 
+@pytest.mark.xdist_group("source")
 def test_every_measurement_is_listed_with_its_unit() -> None:
-    measured = {pair for path in SOURCE.rglob("*.py") for pair in measured_in(path.read_text())}
+    measured = {pair for tree in trees().values() for pair in measured_in(tree)}
     assert len(measured) > 15
     assert {name: unit for name, unit in measured if name not in MEASURES or MEASURES[name].unit != unit} == {}
 

@@ -45,7 +45,7 @@ def cluster(healed: RunningLab) -> Cluster:
 
 def readers(lab: RunningLab, node: str) -> list[int]:
     """Return the processes of readers on a node."""
-    return [int(line) for line in lab.shell(node, READER).out.split()]
+    return [int(line) for line in lab.run_inside(node, READER).out.split()]
 
 
 def next_event(records: Iterator[dict[str, Any]], name: str) -> dict[str, Any]:
@@ -64,7 +64,7 @@ async def test_a_reader_that_is_killed_and_a_node_that_freezes_are_gaps(healed: 
 
         assert (await asyncio.to_thread(healed.fault, "freeze", "node2")).code == 0
         (reader,) = await asyncio.to_thread(readers, healed, "node1")
-        await asyncio.to_thread(healed.shell, "node1", f"kill -9 {reader}")
+        await asyncio.to_thread(healed.run_inside, "node1", f"kill -9 {reader}")
         assert (await sampled.event(events.SamplingGap, "node1")).why == "its reader ended"
         assert (await sampled.event(events.SamplingResumed, "node1")).seconds > 0
         await other.write(b"still here\n")
@@ -95,7 +95,7 @@ async def test_a_clock_that_is_set_is_an_event_and_times_are_right_afterwards(cl
 
 
 def test_a_node_that_loses_power_is_sampled_again_and_a_killed_watch_leaves_nothing(healed: RunningLab) -> None:
-    before = {node: healed.shell(node, LEFT).out for node in NODES}
+    before = {node: healed.run_inside(node, LEFT).out for node in NODES}
     with start(healed.folder, "watch", "--cluster", healed.cluster, "--interval", "0.2", "--json") as process:
         assert process.stdout is not None
         records = map(json.loads, process.stdout)
@@ -115,7 +115,7 @@ def test_a_node_that_loses_power_is_sampled_again_and_a_killed_watch_leaves_noth
     assert last in times
     assert not ((times > last) & (times - last < resumed["data"]["seconds"])).any()
     assert times[-1] - last >= resumed["data"]["seconds"]
-    wait_for(lambda: {node: healed.shell(node, LEFT).out for node in NODES} == before)
+    wait_for(lambda: {node: healed.run_inside(node, LEFT).out for node in NODES} == before)
 
 
 async def test_marks_of_congestion_are_counted_where_they_arrive(healed: RunningLab, cluster: Cluster) -> None:
@@ -124,6 +124,6 @@ async def test_marks_of_congestion_are_counted_where_they_arrive(healed: Running
     async with sampling(cluster, interval=0.2) as sampled:
         await sampled.event(events.Sampling, "node2")
         ping = "ping -q -Q 2 -s 1400 -i 0.002 -c 200 node2-rail0"
-        assert (await asyncio.to_thread(healed.shell, "node1", ping)).code == 0
+        assert (await asyncio.to_thread(healed.run_inside, "node1", ping)).code == 0
         series = Series("node2", "ip_ce_packets")
         await sampled.until(lambda: sampled.values(series)[-1] > sampled.values(series)[0])

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
-SOURCE = ROOT / "src" / "railbed"
+from tests.support.source import ROOT, SOURCE, trees
+
+pytestmark = pytest.mark.xdist_group("source")
 VAGUE = {
     "told",
     "one",
@@ -31,9 +32,9 @@ REMAINING: dict[str, int] = {}
 """Vague names that a package still has. Lower a number when you rename some; never raise one."""
 
 
-def vague_names(source: str) -> Iterator[str]:
+def vague_names(tree: ast.AST) -> Iterator[str]:
     """Yield every variable, parameter and function with a vague name, as `line: name`."""
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(tree):
         match node:
             case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name):
                 pass
@@ -52,8 +53,9 @@ def package_of(path: Path) -> str:
 
 def test_names_are_not_vague() -> None:
     violations: dict[str, list[str]] = {}
-    for path in sorted([*SOURCE.rglob("*.py"), *(ROOT / "tools").glob("*.py")]):
-        names = [f"{path.relative_to(ROOT)}:{name}" for name in vague_names(path.read_text())]
+    tools = {path: ast.parse(path.read_text()) for path in sorted((ROOT / "tools").glob("*.py"))}
+    for path, tree in {**trees(), **tools}.items():
+        names = [f"{path.relative_to(ROOT)}:{name}" for name in vague_names(tree)]
         violations.setdefault(package_of(path), []).extend(names)
     excessive = {package: names for package, names in violations.items() if len(names) > REMAINING.get(package, 0)}
     assert excessive == {}, "name the content instead; see CONTRIBUTING, Plain English"
@@ -64,4 +66,4 @@ def test_names_are_not_vague() -> None:
     ["told = 1", "for one in ():\n    pass", "def _told():\n    pass", "[one for one in ()]", "lambda thing: 1"],
 )
 def test_a_planted_vague_name_is_rejected(planted: str) -> None:
-    assert list(vague_names(planted))
+    assert list(vague_names(ast.parse(planted)))

@@ -7,12 +7,18 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-SOURCE = Path(__file__).parent.parent.parent / "src" / "railbed"
+import pytest
+
+from tests.support.source import SOURCE, statements, trees
+
 EMULATOR = SOURCE / "lab" / "nexus"
 
 
+pytestmark = pytest.mark.xdist_group("source")
+
+
 def imports(path: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in statements(trees()[path]):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -34,7 +40,7 @@ def test_the_emulator_imports_only_itself_asyncssh_cryptography_and_the_standard
 def test_railbed_imports_nothing_of_the_emulator() -> None:
     users = {
         str(path.relative_to(SOURCE))
-        for path in SOURCE.rglob("*.py")
+        for path in trees()
         if not path.is_relative_to(EMULATOR) and any(name.startswith("railbed.lab.nexus") for name in imports(path))
     }
     assert users == set()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from tests.support.cli import Result
@@ -43,3 +45,17 @@ def running(lab: RunningLab, which: str = "running") -> str:
     """Return a configuration of the switch, without the comments that contain the time."""
     lines = show(lab, f"show {which}-config").splitlines(keepends=True)
     return "".join(line for line in lines if not line.startswith("!"))
+
+
+@contextmanager
+def factory_switch(switch_lab: RunningLab, lab: RunningLab) -> Iterator[None]:
+    """Bring the switch back to its factory state if a test leaves it in another; what it has saved counts, too."""
+    states = "show running-config ; show startup-config ; show checkpoint summary"
+    before = [line for line in show(lab, states).splitlines() if not line.startswith("!")]
+    yield
+    if switch_lab.status()["faults"]:
+        switch_lab.heal()
+    if [line for line in show(lab, states).splitlines() if not line.startswith("!")] != before:
+        show(lab, "clear checkpoint database ; terminal dont-ask ; write erase")
+        switch_lab.fault("kill", "nexus")
+        switch_lab.heal()

@@ -21,9 +21,9 @@ from typing import Any
 import pytest
 
 from railbed import clusterfile
+from tests.support import namespaces
 from tests.support.cli import RAILBED, Result, environment, railbed
 from tests.support.connections import Connections
-from tests.support.namespaces import run_inside
 
 UP_SECONDS = 1200.0
 BACKGROUND_SECONDS = 300
@@ -61,7 +61,8 @@ class RunningLab:
 
     def run_inside(self, node: str, command: str) -> Result:
         """Run a command on a node without a login, for tests that ask often."""
-        done = self.connections.run(node, command) if self.connections else run_inside(self.name, node, command)
+        shared = self.connections
+        done = shared.run(node, command) if shared else namespaces.run_inside(self.name, node, command)
         return Result(done.returncode, done.stdout, done.stderr)
 
     @contextmanager
@@ -78,14 +79,12 @@ class RunningLab:
 
     def start_shell(self, node: str, *command: str) -> subprocess.Popen[str]:
         """Start a command on a node without waiting for it; its standard input and output are pipes."""
-        return subprocess.Popen(
-            [RAILBED, "lab", "shell", node, "--name", self.name, "--", *command],
-            env=environment(**cache_variables()),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
+        words = [RAILBED, "lab", "shell", node, "--name", self.name, "--", *command]
+        return _started(words, environment(**cache_variables()))
+
+    def start_inside(self, node: str, command: str) -> subprocess.Popen[str]:
+        """Start a command on a node of a netns lab without waiting for it; its standard input and output are pipes."""
+        return _started(namespaces.command_inside(self.name, node, command), namespaces.environment())
 
     def seen_from(
         self,
@@ -147,6 +146,17 @@ class RunningLab:
         (data,) = [record["data"] for record in records if record["subject"] == self.name]
         assert isinstance(data, dict)
         return data
+
+
+def _started(words: list[str], env: Mapping[str, str]) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        words,
+        env=env,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
 
 
 def cache_variables() -> dict[str, str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import pytest
 
 from railbed.lab.nexus.commands.loader import apply_lines
@@ -18,10 +20,15 @@ def wrong(findings: list[Finding]) -> list[tuple[str, str, str]]:
     return [(finding.check, finding.subject, finding.observed) for finding in findings if finding.verdict in WRONG]
 
 
+@cache
+def findings_about_a_factory_switch(platform: str) -> list[Finding]:
+    return judged(connected(platform))
+
+
 @pytest.mark.parametrize("platform", sorted(PLATFORMS))
 def test_the_fixes_of_a_factory_switch_make_it_lossless(platform: str) -> None:
     switch = connected(platform)
-    findings = judged(switch)
+    findings = findings_about_a_factory_switch(platform)
     assert {"switch_pfc", "switch_network_qos", "switch_dscp", "switch_cnp"} <= {
         check for check, _, _ in wrong(findings)
     }
@@ -56,7 +63,7 @@ def test_any_priority_can_be_lossless(platform: str, priority: int) -> None:
 )
 def test_a_line_that_someone_removed_is_found_and_comes_back(removed: str) -> None:
     switch = connected("n9k")
-    repair(switch, judged(switch))
+    repair(switch, findings_about_a_factory_switch("n9k"))
     assert apply_lines(switch, removed.splitlines()) == []
     findings = judged(switch)
     assert wrong(findings)
@@ -115,5 +122,6 @@ def test_published_configurations_are_lossless_or_the_findings_name_what_is_miss
     findings = judged(switch)
     assert {check for check, _, _ in wrong(findings)} == lacking
     repair(switch, findings)
-    assert verdicts(judged(switch)).keys() == verdicts(findings).keys()
-    assert wrong(judged(switch)) == []
+    repaired = judged(switch)
+    assert verdicts(repaired).keys() == verdicts(findings).keys()
+    assert wrong(repaired) == []

@@ -14,7 +14,7 @@ class Fields:
     """One JSON object of foreign origin."""
 
     def __init__(self, value: object) -> None:
-        if not isinstance(value, Mapping):
+        if not isinstance(value, dict) and not isinstance(value, Mapping):  # most are dictionaries
             raise ParseError("expected a JSON object", line=str(value)[:80])
         self._value: Mapping[str, object] = value
 

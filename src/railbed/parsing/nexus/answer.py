@@ -58,9 +58,12 @@ def value_of(fields: Fields, key: str) -> str | None:
     value = fields.get(key)
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, str | int):
+    if isinstance(value, str):
+        text = value.strip()
+    elif isinstance(value, int) and not isinstance(value, bool):
+        text = str(value)
+    else:
         raise ParseError(f"field {key!r} is neither text nor a whole number", line=str(value)[:80])
-    text = str(value).strip()
     return None if text.lower() in NO_VALUE else text
 
 

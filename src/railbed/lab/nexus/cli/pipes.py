@@ -138,11 +138,13 @@ def _filter_name(word: str, position: int, *, structured: bool) -> str:
 
 def stringify(value: object) -> object:
     """Return data as `| json` prints it: every number as a string."""
-    if isinstance(value, Mapping):
-        return {key: stringify(item) for key, item in value.items()}
+    if isinstance(value, str):  # most values; looking for a mapping takes longer
+        return value
+    if isinstance(value, int):
+        return str(value)
     if isinstance(value, list):
         return [stringify(item) for item in value]
-    return str(value) if isinstance(value, int) else value
+    return {key: stringify(item) for key, item in value.items()} if isinstance(value, Mapping) else value
 
 
 def _as_json(shown: Shown, *, pretty: bool) -> tuple[str, bool]:
