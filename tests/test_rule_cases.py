@@ -16,7 +16,7 @@ from railbed.model.probe import Probe
 from railbed.model.reading import DeviceFacts, Unknown
 from railbed.model.record import Finding, Verdict
 from railbed.store.records import read_record
-from tests.support.rulecase import CASES, load_yaml, site_of
+from tests.support.rulecase import CASES, cluster_of, load_yaml, site_of
 
 REMOVES = re.compile(r"\b(del|delete|remove|disable)\b")
 FILES = sorted(CASES.glob("*/*.yaml"))
@@ -103,7 +103,7 @@ def test_without_readings_a_rule_is_unknown(name: str) -> None:
     verdicts = set()
     for path in FILES:
         if path.parent.name == name:
-            cluster = site_of(load_yaml(path)).cluster
+            cluster = cluster_of(load_yaml(path))
             devices = {
                 name: DeviceFacts(device=name, readings=readings) for name in (*cluster.nodes, *cluster.switches)
             }

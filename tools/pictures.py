@@ -25,6 +25,8 @@ IMAGES, RECORDINGS = ROOT / "docs" / "images", ROOT / "docs" / "recordings"
 COLUMNS = 92
 RAILBED = str(Path(sys.executable).parent / "railbed")
 SECONDS = 60
+BETWEEN = "\x1e"
+"""Separates the outputs of screens that one process shows."""
 PROMPT = "\x1b[32m$\x1b[0m \x1b[1m{}\x1b[0m\n"
 ELAPSED = re.compile(r"in \d+\.\d s, ")
 """The duration of a replay says nothing about the cluster."""
@@ -53,7 +55,7 @@ def check() -> str:
 
 def bench() -> str:
     """Return the output of `bench` for a lab with a slow node."""
-    return _terminal("railbed bench", [("railbed bench", _shown("bench", "bench.jsonl"))])
+    return _terminal("railbed bench", [("railbed bench", *_shown(("bench", "bench.jsonl")))])
 
 
 def train() -> str:
@@ -66,15 +68,13 @@ def train() -> str:
 
 def lab() -> str:
     """Return a lab, a fault, and the output of `check`."""
-    return _terminal(
-        "railbed lab",
-        [
-            ("railbed lab up --nodes 4", _shown("lab_up", "lab-up.jsonl")),
-            ("railbed lab fault mtu node2 1500", _shown("lab", "lab-fault.jsonl")),
-            ("railbed check mtu mtu_path link_up -c lab.yaml", _shown("check", "lab-check.jsonl")),
-            ("railbed lab fault heal", _shown("lab", "lab-heal.jsonl")),
-        ],
-    )
+    steps = {
+        "railbed lab up --nodes 4": ("lab_up", "lab-up.jsonl"),
+        "railbed lab fault mtu node2 1500": ("lab", "lab-fault.jsonl"),
+        "railbed check mtu mtu_path link_up -c lab.yaml": ("check", "lab-check.jsonl"),
+        "railbed lab fault heal": ("lab", "lab-heal.jsonl"),
+    }
+    return _terminal("railbed lab", list(zip(steps, _shown(*steps.values()), strict=True)))
 
 
 def photograph(target: Path) -> None:
@@ -120,9 +120,10 @@ def _shortened(text: str, lines: int) -> str:
     return text if len(all_lines) <= lines else "\n".join(all_lines[:lines]).rstrip() + "\n\x1b[2m…\x1b[0m"
 
 
-def _shown(screen: str, recording: str) -> str:
-    """Return what a screen shows for recorded records."""
-    return _printed(sys.executable, "-m", "tools.show_records", screen, str(RECORDINGS / recording), folder=str(ROOT))
+def _shown(*screens: tuple[str, str]) -> list[str]:
+    """Return what each screen shows for its recorded records."""
+    words = [word for screen, recording in screens for word in (screen, str(RECORDINGS / recording))]
+    return _printed(sys.executable, "-m", "tools.show_records", *words, folder=str(ROOT)).split(BETWEEN)
 
 
 def _printed(*command: str, folder: str, stderr: int = subprocess.STDOUT) -> str:

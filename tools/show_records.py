@@ -1,4 +1,7 @@
-"""`python -m tools.show_records SCREEN FILE`: show recorded records as the command line would show them live."""
+"""Show recorded records as the command line would show them live.
+
+`python -m tools.show_records SCREEN FILE [SCREEN FILE …]` shows several, with the control character RS between them.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +17,20 @@ from railbed.cli.screens.text import TextScreen
 from railbed.lab.model import Spec
 from railbed.model.record import Event, Record
 from railbed.store import read_record
-from tools.pictures import RUN
+from tools.pictures import BETWEEN, RUN
 
 
 def main() -> None:
-    """Show the records of a file on a screen: check, bench, lab or lab_up."""
-    name, file = sys.argv[1:]
-    records = [read_record(line) for line in Path(file).read_bytes().splitlines()]
+    """Show the records of each file on its screen."""
+    names, files = sys.argv[1::2], sys.argv[2::2]
+    for number, (name, file) in enumerate(zip(names, files, strict=True)):
+        if number:
+            print(BETWEEN, end="", flush=True)
+        _show_file(name, [read_record(line) for line in Path(file).read_bytes().splitlines()])
+
+
+def _show_file(name: str, records: list[Record]) -> None:
+    """Show records on a screen: check, bench, lab or lab_up."""
     if name == "check":
         _show(TextScreen(verbose=False), records, Path(RUN.format(name)))
     elif name == "bench":

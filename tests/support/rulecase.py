@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import deepcopy
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +21,22 @@ CASES = Path(__file__).parent.parent / "cases" / "rules"
 
 
 def load_yaml(path: Path) -> Any:
+    """Return the content of a file, which the caller may change."""
+    return deepcopy(_content(path))
+
+
+@cache
+def _content(path: Path) -> Any:
     return YAML(typ="safe").load(path)
 
 
 def site_of(case: Mapping[str, Any]) -> Site:
-    cluster = _merge(load_yaml(CASES / "cluster.yaml"), case.get("cluster", {}))
     devices = {name: _device(name, facts or {}) for name, facts in case.get("facts", {}).items()}
-    return Site(Cluster.model_validate(cluster), devices)
+    return Site(cluster_of(case), devices)
+
+
+def cluster_of(case: Mapping[str, Any]) -> Cluster:
+    return Cluster.model_validate(_merge(_content(CASES / "cluster.yaml"), case.get("cluster", {})))
 
 
 def _merge(base: Any, over: Any) -> Any:
