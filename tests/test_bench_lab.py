@@ -35,6 +35,12 @@ def lab(netns_lab: RunningLab, tmp_path_factory: pytest.TempPathFactory) -> Runn
 
 
 @pytest.fixture
+def lab_with_torch(lab: RunningLab, warm_python: Path, tmp_path: Path) -> RunningLab:
+    """The lab, whose nodes fork their ranks from a Python that has loaded torch."""
+    return lab.seen_from(tmp_path, rails=("rail0", "rail1"), workdir=tmp_path, python=warm_python)
+
+
+@pytest.fixture
 def healed(lab: RunningLab) -> Iterator[RunningLab]:
     """The lab, without faults and with every node up after the test."""
     yield lab
@@ -71,7 +77,8 @@ def test_patterns_run_at_the_same_time(lab: RunningLab) -> None:
     assert len(measured(result.records, "bandwidth", pattern="ring", rail="rail0")) == 4
 
 
-def test_collectives_run_in_one_job_and_say_so(lab: RunningLab) -> None:
+def test_collectives_run_in_one_job_and_say_so(lab_with_torch: RunningLab) -> None:
+    lab = lab_with_torch
     operations = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_to_all")
     result = bench(lab, *(f"test: {name}, sizes: [8, 64K], seconds: 1, engine: gloo" for name in operations))
     proof = [finding for finding in result.findings if finding["check"] == "bench_one_job"]
@@ -93,8 +100,8 @@ def test_collectives_run_in_one_job_and_say_so(lab: RunningLab) -> None:
     assert [finding["observed"] for finding in again.findings] == ["a recording cannot run a job over all nodes"]
 
 
-def test_an_engine_that_is_not_there_is_a_finding(lab: RunningLab, tmp_path: Path) -> None:
-    two = lab.seen_from(tmp_path, nodes=2, workdir=tmp_path)
+def test_an_engine_that_is_not_there_is_a_finding(lab_with_torch: RunningLab, tmp_path: Path) -> None:
+    two = lab_with_torch.seen_from(tmp_path, nodes=2, workdir=tmp_path)
     result = bench(two, "test: all_reduce, sizes: [8], engine: pigeons", "test: ping, samples: 5, pattern: pair")
     (failed,) = [
         finding for finding in result.findings if (finding["check"], finding["verdict"]) == ("bench_measured", "fail")

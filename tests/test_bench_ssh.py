@@ -34,18 +34,35 @@ LONG_IPERF3 = "-J -t 30 -P 1"
 """How an iperf3 of this test is found, and nothing else that runs here."""
 
 
+PACED = """#!/bin/sh
+case "$*" in *"-l 256"*) rate=20M ;; *) rate=200M ;; esac
+case "$*" in *"-c 127."*) exec {iperf3} "$@" -b $rate ;; esac
+exec {iperf3} "$@"
+"""
+"""An iperf3 that is slower with small writes, as always; at full speed it would keep both processors busy."""
+
+
 @pytest.fixture
 def two(tmp_path: Path) -> Iterator[Servers]:
-    with running_servers(2, _keys(tmp_path)) as servers:
+    with running_servers(2, _keys(tmp_path), options=iperf3_instead(tmp_path, PACED)) as servers:
         write_cluster(servers, tmp_path)
         yield servers
 
 
 @pytest.fixture
 def three(tmp_path: Path) -> Iterator[Servers]:
-    with running_servers(3, _keys(tmp_path)) as servers:
+    with running_servers(3, _keys(tmp_path), options=iperf3_instead(tmp_path, PACED)) as servers:
         write_cluster(servers, tmp_path)
         yield servers
+
+
+def iperf3_instead(folder: Path, script: str) -> list[str]:
+    """Return the options of servers on which a script takes the place of iperf3."""
+    program = folder / "bin" / "iperf3"
+    program.parent.mkdir()
+    program.write_text(script.replace("{iperf3}", str(shutil.which("iperf3"))))
+    program.chmod(0o755)
+    return [f"SetEnv HOME={folder / 'keys' / 'home'} PATH={program.parent}:/usr/bin:/bin:/usr/sbin:/sbin"]
 
 
 def _keys(folder: Path) -> Path:
@@ -241,13 +258,8 @@ exec {iperf3} "$@"
 @pytest.mark.parametrize(("busy", "verdict"), [("mkdir met 2>/dev/null", "ok"), ("true", "warn")])
 def test_one_way_that_is_slow_alone_gets_a_second_look(tmp_path: Path, busy: str, verdict: str) -> None:
     """A busy moment is not named, a way that is slow every time is; and the numbers are all kept."""
-    program = tmp_path / "bin" / "iperf3"
-    program.parent.mkdir()
-    program.write_text(BUSY.format(busy=busy.replace("met", str(tmp_path / "met")), iperf3=shutil.which("iperf3")))
-    program.chmod(0o755)
-    keys = _keys(tmp_path)
-    options = [f"SetEnv HOME={tmp_path} PATH={program.parent}:/usr/bin:/bin"]
-    with running_servers(3, keys, options=options) as servers:
+    script = BUSY.replace("{busy}", busy.replace("met", str(tmp_path / "met")))
+    with running_servers(3, _keys(tmp_path), options=iperf3_instead(tmp_path, script)) as servers:
         write_cluster(servers, tmp_path)
         write_suite(tmp_path, "test: iperf3, seconds: 1, pattern: matrix, direction: one", first_port=21000)
         done = railbed(tmp_path, "bench", "suite.yaml", "--json")

@@ -176,12 +176,12 @@ def test_a_run_that_is_cut_short_is_restored_reported_and_can_be_undone(
     waiting = "touch /run/waiting; exec sleep 60"
     with address_command(lab, "node1", waiting), address_command(lab, "node2", waiting):
         with start(lab) as process:
-            wait_for(lambda: all(lab.run_inside(node, "cat /run/waiting").code == 0 for node in NODES))
+            wait_for(lambda: all(lab.file_inside(node, "/run/waiting").exists() for node in NODES))
             process.send_signal(number)
             process.communicate(timeout=120)
         (run,) = runs_of(lab)
         # The guards on the nodes bring back whatever had been done by then.
-        wait_for(lambda: all(lab.run_inside(node, f"cat {LOCK}").out == "" for node in NODES))
+        wait_for(lambda: all(lab.file_inside(node, LOCK).read_text() == "" for node in NODES))
     assert state(lab) == before
     after = configure(lab)
     if number is signal.SIGKILL:

@@ -24,6 +24,7 @@ from railbed.transport.base import targets_of
 from railbed.transport.connect import live_connector
 from tests.support.events import event
 from tests.support.labs import RunningLab
+from tests.support.ranks import wait_for
 
 pytestmark = [pytest.mark.netns, pytest.mark.xdist_group("netns")]
 RANK = Path(__file__).parent / "support" / "counting_rank.py"
@@ -140,7 +141,7 @@ def test_ranks_run_on_every_node_and_end(lab: RunningLab) -> None:
     assert {event.subject for event in named(told, "checkpoint")} == {"node1", "node2", "node3"}
     assert {event.data["rank"] for event in named(told, "checkpoint")} == set(range(6))
     assert any("rank 5 of 6 begins at 0" in event.message for event in named(told, "log"))
-    assert ranks_left(lab) == "0"
+    wait_for(lambda: ranks_left(lab) == "0")
 
 
 @pytest.mark.parametrize(
@@ -220,4 +221,4 @@ def test_what_cannot_be_is_reported_at_once_and_not_tried_again(lab: RunningLab)
     with pytest.raises(Refused, match="the moon is not there") as refused:
         run(lab, job)
     assert refused.value.hint == "ask for less"
-    assert ranks_left(lab) == "0"
+    wait_for(lambda: ranks_left(lab) == "0")

@@ -77,6 +77,10 @@ class RunningLab:
             assert process.poll() is None, output
             yield process
 
+    def file_inside(self, node: str, path: str) -> Path:
+        """Return a file of a node of a netns lab as this machine sees it, for tests that wait for it."""
+        return Path(f"/proc/{namespaces.first_process(self.name, node)}/root{path}")
+
     def start_shell(self, node: str, *command: str) -> subprocess.Popen[str]:
         """Start a command on a node without waiting for it; its standard input and output are pipes."""
         words = [RAILBED, "lab", "shell", node, "--name", self.name, "--", *command]
