@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.support import warm
 from tests.support.benchsite import write_suite
 from tests.support.cli import Result
 from tests.support.labs import RunningLab
@@ -34,10 +35,13 @@ def lab(netns_lab: RunningLab, tmp_path_factory: pytest.TempPathFactory) -> Runn
     return netns_lab.seen_from(folder, rails=("rail0", "rail1"), workdir=folder)
 
 
-@pytest.fixture
-def lab_with_torch(lab: RunningLab, warm_python: Path, tmp_path: Path) -> RunningLab:
-    """The lab, whose nodes fork their ranks from a Python that has loaded torch."""
-    return lab.seen_from(tmp_path, rails=("rail0", "rail1"), workdir=tmp_path, python=warm_python)
+@pytest.fixture(scope="module")
+def lab_with_torch(netns_lab: RunningLab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningLab]:
+    """The lab, whose nodes fork their ranks from a Python that has loaded torch, and nothing that tuning needs."""
+    folder = tmp_path_factory.mktemp("collectives")
+    modules = ("torch", "torch.distributed")
+    with warm.running(netns_lab, tmp_path_factory.mktemp("warm"), modules=modules, door="railbed-bench") as python:
+        yield netns_lab.seen_from(folder, rails=("rail0", "rail1"), workdir=folder, python=python)
 
 
 @pytest.fixture

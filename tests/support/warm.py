@@ -101,11 +101,12 @@ class Nodes:
 
 
 @contextmanager
-def running(lab: RunningLab, folder: Path) -> Iterator[Path]:
-    """Run a server in every node; yield the Python that calls it."""
-    door = "railbed-warm"
+def running(
+    lab: RunningLab, folder: Path, *, modules: Sequence[str] = TUNING, door: str = "railbed-warm"
+) -> Iterator[Path]:
+    """Run a server that has loaded modules in every node; yield the Python that calls it."""
     front = _write_front(folder, door=door)
-    with _serving(lab, front.server(_into_nodes(TUNING)), [door]):
+    with _serving(lab, front.server(_into_nodes(modules)), [door]):
         yield front.path
 
 
