@@ -70,7 +70,12 @@ def test_transformers_loads_it_and_samples_from_it(trained: Path, warm_python_he
     pytest.importorskip("transformers")
     (script,) = re.findall(r"```python\n(.*?)```", TRAINING_PAGE.read_text(), re.DOTALL)
     shown = subprocess.run(
-        [warm_python_here, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300
+        [warm_python_here.with_name("call"), "-c", script],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
     )
     assert shown.returncode == 0, shown.stderr
     assert shown.stdout.startswith("def main(")

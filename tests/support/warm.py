@@ -63,7 +63,7 @@ FRONT = """#!/bin/sh
 case " $*" in *" -m railbed."*) exec {call} "$@" ;; esac
 exec {python} "$@"
 """
-"""Modules of railbed run in a fork of the server; all else is quicker without torch."""
+"""Modules of railbed run in a fork of the server; all else is quicker without torch. `call` runs anything in a fork."""
 START_SECONDS = 120
 
 
