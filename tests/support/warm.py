@@ -113,11 +113,12 @@ def running(
 @contextmanager
 def running_for_users(lab: RunningLab, folder: Path) -> Iterator[dict[str, Path]]:
     """Run servers of root and of nobody in every node; yield the Python of each. Nobody needs to read the folder."""
-    code = Path(shutil.copy(Path(CODE) / "warm.py", folder)).parent
+    for name in ("warm.py", "warm_server.py"):
+        shutil.copy(Path(CODE) / name, folder)
     doors = {user: f"railbed-warm-{user}" for user in ("root", "nobody")}
     instead = {"nobody": SYSTEM_PYTHON}
     fronts = {
-        user: _write_front(folder / user, door=door, code=code, instead=instead.get(user))
+        user: _write_front(folder / user, door=door, code=folder, instead=instead.get(user))
         for user, door in doors.items()
     }
     both = _into_nodes(LOADED) + NOBODY_TOO.format(prepare=fronts["nobody"].prepare)

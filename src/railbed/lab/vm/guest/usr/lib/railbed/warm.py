@@ -1,83 +1,44 @@
 """A Python that has torch loaded already: loading it takes a minute on an emulated processor.
 
-`warm.py serve` loads torch and waits for programs. It runs when the machine is saved, and so in every node that resumes
-from there. `warm.py ARGUMENTS`, called instead of `python3 ARGUMENTS`, sends its arguments, environment, folder and
-open files to the server, which forks; the fork becomes the program. The caller waits for it and ends with its status;
-if the caller is killed, so is the program. Without a server, or with arguments that it does not support, the real
-Python runs.
+`warm.py serve` loads torch and waits for programs (see `warm_server.py`). It runs when the machine is saved, and so in
+every node that resumes from there. `warm.py ARGUMENTS`, called instead of `python3 ARGUMENTS`, sends its arguments,
+environment, folder and open files to the server, which forks; the fork becomes the program. The caller waits for it and
+ends with its status; if the caller is killed, so is the program. Without a server, or with arguments that it does not
+support, the real Python runs.
+
+The caller does without `json`, `socket` and `struct`: an emulated processor takes a second to load them.
 """
 
 from __future__ import annotations
 
-import array
-import contextlib
-import gc
-import json
+import _json
+import _socket
 import os
-import selectors
-import signal
-import socket
-import struct
 import sys
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 PYTHON, CALLED = "/opt/training/bin/python3.11", "/opt/training/bin/python3"
 DOOR = "\0railbed-warm"
 LOADED = ("torch", "torch.distributed", "torch.nn.parallel", "torch._dynamo", "numpy", "argparse", "asyncio")
-HEADER = struct.Struct("=I")
 FLAGS = {"-I", "-B"}
 """The options of Python that a fork can follow: isolated from the user's modules, and without writing byte code."""
-MOST_FILES = 200
-FIRST_FREE = 1000
-"""Received files are first moved to numbers from here on, then each to its own number."""
-
-
-class Become(Exception):
-    """Unwinds a fork to where it runs a program."""
+NUMBER_BYTES = 4
 
 
 def call(arguments: list[str]) -> None:
     """Let the server run a program, and end with its status."""
     files = sorted(int(name) for name in os.listdir("/proc/self/fd"))  # noqa: PTH208  (loading pathlib takes too long)
-    door = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    if not _is_supported(arguments) or not _knock(door):
+    count = next((index for index, argument in enumerate(arguments) if argument not in FLAGS), len(arguments))
+    flags, program = arguments[:count], arguments[count:]
+    door = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+    if len(program) < 2 or program[0] not in ("-m", "-c") or not _knock(door):
         os.execv(PYTHON, [CALLED, *arguments])  # noqa: S606
     files = [number for number in files if _is_open(number) and number != door.fileno()]
-    folder = os.getcwd()  # noqa: PTH109
-    about = {"arguments": arguments, "environment": dict(os.environ), "folder": folder, "files": files}
-    message = json.dumps(about).encode()
-    rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", files))]
-    door.sendmsg([HEADER.pack(len(message))], rights)
+    message = _request(flags, program, files)
+    rights = b"".join(map(_number, files))
+    door.sendmsg([_number(len(message))], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, rights)])
     door.sendall(message)
-    answer = door.recv(HEADER.size, socket.MSG_WAITALL)
-    status = HEADER.unpack(answer)[0] if answer else 1 << 8
-    if os.WIFSIGNALED(status):
-        with contextlib.suppress(OSError):  # some have no handler
-            signal.signal(os.WTERMSIG(status), signal.SIG_DFL)
-        os.kill(os.getpid(), os.WTERMSIG(status))
-    os._exit(os.waitstatus_to_exitcode(status))
-
-
-def _is_supported(arguments: list[str]) -> bool:
-    _, program = _split(arguments)
-    return len(program) > 1 and program[0] in ("-m", "-c")
-
-
-def _split(arguments: list[str]) -> tuple[list[str], list[str]]:
-    """Return the options of Python that precede the program, and the program with its arguments."""
-    count = next((index for index, argument in enumerate(arguments) if argument not in FLAGS), len(arguments))
-    return arguments[:count], arguments[count:]
-
-
-def _knock(door: socket.socket) -> bool:
-    try:
-        door.connect(DOOR)
-    except OSError:
-        return False
-    return True
+    answer = door.recv(NUMBER_BYTES, _socket.MSG_WAITALL)
+    _end_like(int.from_bytes(answer, sys.byteorder) if answer else 1 << 8)
 
 
 def _is_open(number: int) -> bool:
@@ -88,147 +49,60 @@ def _is_open(number: int) -> bool:
     return True
 
 
-class Server:
-    """Forks programs, and ends them when their callers are gone."""
-
-    def __init__(self) -> None:
-        self._selector = selectors.DefaultSelector()
-        self._callers: dict[int, socket.socket] = {}
-        self._door = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._door.bind(DOOR)
-        self._door.listen(64)
-        self._woken, self._waker = socket.socketpair()
-        self._waker.setblocking(False)
-        signal.set_wakeup_fd(self._waker.fileno())
-        signal.signal(signal.SIGCHLD, lambda *_: None)
-        self._selector.register(self._door, selectors.EVENT_READ, lambda: self._serve(self._door.accept()[0]))
-        self._selector.register(self._woken, selectors.EVENT_READ, lambda: self._woken.recv(512))
-
-    def run(self) -> None:
-        """Serve until killed; a fork leaves it by raising Become."""
-        while True:
-            for key, _ in self._selector.select():
-                key.data()
-            self._reap()
-
-    def _serve(self, caller: socket.socket) -> None:
-        caller.settimeout(10)
-        try:
-            head, rights, _, _ = caller.recvmsg(HEADER.size, socket.CMSG_SPACE(MOST_FILES * 4))
-            about = json.loads(caller.recv(HEADER.unpack(head)[0], socket.MSG_WAITALL))
-        except (OSError, ValueError, struct.error):
-            caller.close()
-            return
-        got = array.array("i")
-        for _, _, data in rights:
-            got.frombytes(data[: len(data) - len(data) % got.itemsize])
-        pid = os.fork()
-        if pid == 0:
-            caller.close()
-            self._close()
-            raise Become(about, got.tolist())
-        for number in got:
-            os.close(number)
-        self._callers[pid] = caller
-        self._selector.register(caller, selectors.EVENT_READ, lambda: self._end(pid))
-
-    def _close(self) -> None:
-        """Close what a fork must not inherit."""
-        signal.set_wakeup_fd(-1)
-        self._selector.close()
-        for descriptor in (self._door, self._woken, self._waker, *self._callers.values()):
-            descriptor.close()
-
-    def _end(self, pid: int) -> None:
-        """Kill a program whose caller is gone, with everything it started."""
-        self._selector.unregister(self._callers[pid])
-        for kill in (os.killpg, os.kill):
-            with contextlib.suppress(ProcessLookupError):
-                kill(pid, signal.SIGKILL)
-
-    def _reap(self) -> None:
-        while self._callers:
-            pid, status = os.waitpid(-1, os.WNOHANG)
-            if not pid:
-                return
-            with self._callers.pop(pid) as caller, contextlib.suppress(OSError, KeyError):
-                caller.sendall(HEADER.pack(status))
-                self._selector.unregister(caller)
+def _knock(door: _socket.socket) -> bool:
+    try:
+        door.connect(DOOR)
+    except OSError:
+        return False
+    return True
 
 
-def become(about: dict[str, Any], got: list[int]) -> None:
-    """Turn this fork into the requested program, and run it."""
-    import fcntl
-    import runpy
-
-    os.setsid()
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    aside = [fcntl.fcntl(number, fcntl.F_DUPFD, FIRST_FREE) for number in got]
-    for number in got:
-        os.close(number)
-    for number, wanted in zip(aside, about["files"], strict=True):
-        os.dup2(number, wanted, inheritable=True)
-        os.close(number)
-    sys.stdin, sys.stdout, sys.stderr = (_stream(number) for number in range(3))
-    os.chdir(about["folder"])
-    os.environ.clear()
-    os.environ.update(about["environment"])
-    flags, (kind, what, *rest) = _split(about["arguments"])
-    sys.dont_write_bytecode = "-B" in flags
-    if "-I" not in flags:
-        path = [entry for entry in os.environ.get("PYTHONPATH", "").split(":") if entry]
-        sys.path[:0] = ["" if kind == "-c" else about["folder"], *path]
-    sys.argv[:] = [kind, *rest]
-    sys.executable = CALLED
-    if kind == "-m":
-        runpy.run_module(what, run_name="__main__", alter_sys=True)
-    else:
-        exec(compile(what, "<string>", "exec"), {"__name__": "__main__"})  # noqa: S102
+def _request(flags: list[str], program: list[str], files: list[int]) -> bytes:
+    """Return what the server needs to know, as JSON."""
+    variables = ",".join(f"{_text(name)}:{_text(value)}" for name, value in os.environ.items())
+    parts = {
+        "flags": _texts(flags),
+        "program": _texts(program),
+        "environment": f"{{{variables}}}",
+        "folder": _text(os.getcwd()),  # noqa: PTH109
+        "files": str(files),
+    }
+    return ("{" + ",".join(f"{_text(name)}:{part}" for name, part in parts.items()) + "}").encode()
 
 
-def end(code: object) -> None:
-    """End as Python does, but without tearing down torch, which takes ten seconds on an emulated processor."""
-    import atexit
-    import threading
-
-    if code is not None and not isinstance(code, int):
-        sys.stderr.write(f"{code}\n")
-    threading._shutdown()  # type: ignore[attr-defined]  # noqa: SLF001
-    atexit._run_exitfuncs()  # noqa: SLF001
-    for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError, ValueError, AttributeError):
-            stream.flush()
-    os._exit((code & 0xFF) if isinstance(code, int) else int(code is not None))
+def _texts(texts: list[str]) -> str:
+    return f"[{','.join(map(_text, texts))}]"
 
 
-def _stream(number: int) -> object:
-    """Return standard input, output or error as Python opens them."""
-    if not _is_open(number):
-        return None
-    line_by_line = number == 2 or os.isatty(number)
-    return os.fdopen(number, "w" if number else "r", buffering=1 if line_by_line else -1, closefd=False)
+def _text(text: str) -> str:
+    return _json.encode_basestring_ascii(text)
+
+
+def _number(number: int) -> bytes:
+    return number.to_bytes(NUMBER_BYTES, sys.byteorder)
+
+
+def _end_like(status: int) -> None:
+    """End as the program did."""
+    if os.WIFSIGNALED(status):
+        import signal  # it loads `enum`
+
+        number = os.WTERMSIG(status)
+        if number != signal.SIGKILL:
+            signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+    os._exit(os.waitstatus_to_exitcode(status))
 
 
 def main() -> None:
     """Serve, or call."""
     if sys.argv[1:] != ["serve"]:
         call(sys.argv[1:])
-    for name in LOADED:
-        __import__(name)
-    gc.freeze()
-    try:
-        Server().run()
-    except Become as program:
-        about, got = program.args
-    code: object = 0
-    try:
-        become(about, got)
-    except SystemExit as error:
-        code = error.code
-    except BaseException:
-        sys.excepthook(*sys.exc_info())
-        code = 1
-    end(code)
+    folder = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120
+    sys.path.insert(0, folder)
+    server = __import__("warm_server")
+    sys.path.remove(folder)  # programs have modules of the same names
+    server.serve(DOOR, CALLED, LOADED)
 
 
 if __name__ == "__main__":
