@@ -48,7 +48,7 @@ PEAKS = (
 
 PROBE_SIZES = (96, 192, 384, 768)
 """Rows and columns of the matrices that measure a processor: the last is large enough for its full speed."""
-PROBE_SECONDS = 0.05
+PROBE_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
