@@ -20,7 +20,7 @@ from railbed.probes.outputs import all_probes
 from tests.support.mutate import PIECES, VALUES
 from tests.support.readers import Reader, all_readers
 
-SETTINGS = settings(max_examples=50, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+SETTINGS = settings(max_examples=30, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 HANGS_SECONDS = 5.0
 """Of processor time, which no input of this size comes near."""
 SHAPES = {
