@@ -33,7 +33,8 @@ def test_before_the_limit_training_moves_to_other_nodes(slurm_user: User, slurm_
     assert followed.code == 0, followed.err
     assert [event["data"]["nodes"] for event in job.events("generation")] == [["node1", "node2"], ["node2", "node3"]]
     (requeued,), (resumed,) = job.events("requeued"), job.events("resumed")
-    assert requeued["data"]["step"] == resumed["data"]["step"] >= 12
+    # A checkpoint of its own time may be enough to leave; the requested one then comes a moment later, and is used.
+    assert 12 <= requeued["data"]["step"] <= resumed["data"]["step"]
     assert "its time limit is near" in requeued["message"]
     expected = losses([record for record in undisturbed.records if record["kind"] == "measurement"])
     assert losses(job.records) == pytest.approx(expected, rel=2e-4)
