@@ -79,7 +79,7 @@ soak-x86: setup
 soak-tests: setup
 	@PYTHON="$(PYTHON)" APT_PACKAGES="cmake g++ make" sh tools/setup.sh "$(VENV)"
 	@echo "soak-tests takes about 50 minutes on two cores"
-	@$(BIN)/pytest --soak -n 2 --dist loadgroup --no-loadscope-reorder --durations=0 --durations-min=1
+	@$(BIN)/pytest --soak -n 3 --dist loadgroup --no-loadscope-reorder --durations=0 --durations-min=1
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis
