@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -43,6 +44,11 @@ def test_training_and_what_is_known_about_it_afterwards(user: User) -> None:
     assert user.railbed("diagnose", run.name).code in (0, 1)
     assert user.railbed("report", run.name).code == 0
     assert "done" in user.railbed("watch", run.name).out
+    again = user.railbed("train", "--resume", run.name, "-c", "slurm", "--json")
+    assert again.code == 0, again.err
+    assert [event["data"]["step"] for event in events(again.records, "resumed")] == [20]
+    outside = replace(user, variables={}).railbed("train", "--resume", run.name)
+    assert (outside.code, outside.err.count("this is not inside that job")) == (2, 1)
 
 
 def test_a_site_with_rules_of_its_own_and_a_cancelled_job(user: User, slurm_lab: RunningLab) -> None:

@@ -91,7 +91,7 @@ def train_command(
         return queries.answer(attach=attach, stop=stop, listing=listing, environment=environment, shown=shown)
     unseen = detach_process(as_json=as_json) if detach else None
     ahead = Ahead(load=_load, probes=PROBES)
-    earlier, site = _continued(resume, cluster) if resume is not None else (None, _site(cluster, ahead))
+    earlier, site = _continued(resume, cluster, ahead) if resume is not None else (None, _site(cluster, ahead))
     from railbed.cli.verbs.train.start import Start  # takes long to load, so `_load` may have done it meanwhile
 
     start = Start(
@@ -114,12 +114,12 @@ def _site(cluster: Path | None, ahead: Ahead) -> Cluster:
     return given_cluster(cluster, None, ahead=ahead) or built_in_local()
 
 
-def _continued(wanted: str, cluster: Path | None) -> tuple[EarlierRun, Cluster]:
+def _continued(wanted: str, cluster: Path | None, ahead: Ahead) -> tuple[EarlierRun, Cluster]:
     """Return the run to continue, and where it continues."""
     from railbed.cli.verbs.train.resume import earlier_run, site_of  # loads what is not needed to read the nodes
 
     earlier = earlier_run(wanted)
-    return earlier, site_of(earlier, cluster)
+    return earlier, site_of(earlier, cluster, ahead)
 
 
 async def _load() -> None:

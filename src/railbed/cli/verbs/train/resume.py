@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,9 +11,9 @@ from typing import Any, TypeVar, cast
 
 import typer
 
-from railbed import clusterfile
 from railbed.cli.background.runs import begun, cluster_of, to_attach, to_stop, training_run, was_given
-from railbed.cli.site import LOCAL_NAME, built_in_local
+from railbed.cli.site import LOCAL_NAME, built_in_local, given_cluster
+from railbed.cli.slurm.ahead import Ahead
 from railbed.errors import UsageError
 from railbed.model.cluster import Cluster
 from railbed.train import recipes
@@ -70,19 +71,38 @@ def setting(context: typer.Context, earlier: EarlierRun, name: str, value: T) ->
     return value if was_given(context, name) else cast("T", earlier.options.get(name, value))
 
 
-def site_of(earlier: EarlierRun, file: Path | None) -> Cluster:
+def site_of(earlier: EarlierRun, file: Path | None, ahead: Ahead) -> Cluster:
     """Return where it continues: on its own cluster, or on another that has at least one of its nodes."""
     if file is None:
+        _require_own_job(earlier)
         nodes = ", ".join(earlier.cluster.nodes)
         sys.stderr.write(f"{earlier.id} continues on its own cluster, {earlier.cluster.name} ({nodes})\n")
         return earlier.cluster
-    other = built_in_local() if str(file) == LOCAL_NAME and not file.exists() else clusterfile.load(file)
+    other = given_cluster(file, None, ahead=ahead) or built_in_local()
     if not other.nodes.keys() & earlier.cluster.nodes.keys():
+        own = "leave out --cluster: the cluster file that is stored with the run is used"
         raise UsageError(
             f"{file} has none of the nodes of {earlier.id}, which ran on {', '.join(earlier.cluster.nodes)}",
-            hint="leave out --cluster: the cluster file that is stored with the run is used",
+            hint=_job_with_a_node_of(earlier) if earlier.cluster.login.slurm_job else own,
         )
     return other
+
+
+def _require_own_job(earlier: EarlierRun) -> None:
+    """Refuse to continue in a Slurm job that is not the one around us: it has most likely ended."""
+    job, here = earlier.cluster.login.slurm_job, os.environ.get("SLURM_JOB_ID", "")
+    if job and here != str(job):
+        same = "add `-c slurm` to continue it on the nodes of this job"
+        raise UsageError(
+            f"{earlier.id} ran in Slurm job {job}, and this is not inside that job",
+            hint=same if here else _job_with_a_node_of(earlier),
+        )
+
+
+def _job_with_a_node_of(earlier: EarlierRun) -> str:
+    node = next(iter(earlier.cluster.nodes))
+    start = f"start a job that has one of its nodes, such as `salloc -w {node}`"
+    return f"{start}, and run `railbed train --resume {earlier.id} -c slurm` in it"
 
 
 def _cluster(folder: Path) -> Cluster:
