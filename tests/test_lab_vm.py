@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from railbed import clusterfile
 from tests.support.cli import RAILBED, environment
 from tests.support.labs import RunningLab, cache_variables, call, end_up_at, running_lab
 
@@ -71,8 +72,7 @@ def test_check_finds_rdma_and_skips_what_soft_roce_lacks(lab: RunningLab) -> Non
 
 @pytest.mark.soak
 def test_discover_finds_devices_and_rails(lab: RunningLab, tmp_path: Path) -> None:
-    text = lab.cluster.read_text()
-    hosts = re.findall(r"host: (\S+?)[,}\n]", text)
+    hosts = [node.host for node in clusterfile.load(lab.cluster).nodes.values()]
     files = lab.cluster.parent
     login = f"login: {{user: root, port: 2222, key: {files}/key, known_hosts: {files}/known_hosts}}\n"
     seed = tmp_path / "seed.yaml"
