@@ -78,7 +78,7 @@ soak-x86: setup
 # The tests marked `soak`: random faults, every bench experiment and every collective on emulated machines.
 soak-tests: setup
 	@PYTHON="$(PYTHON)" APT_PACKAGES="cmake g++ make" sh tools/setup.sh "$(VENV)"
-	@echo "soak-tests takes about 50 minutes on two cores"
+	@echo "soak-tests takes about 35 minutes on two cores"
 	@$(BIN)/pytest --soak -n 3 --dist loadgroup --no-loadscope-reorder --durations=0 --durations-min=1
 
 clean:
