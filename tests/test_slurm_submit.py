@@ -33,7 +33,7 @@ def test_before_the_limit_training_moves_to_other_nodes(slurm_user: User, slurm_
     assert followed.code == 0, followed.err
     assert [event["data"]["nodes"] for event in job.events("generation")] == [["node1", "node2"], ["node2", "node3"]]
     (requeued,), (resumed,) = job.events("requeued"), job.events("resumed")
-    # A checkpoint of its own time may be enough to leave; the requested one then comes a moment later, and is used.
+    # A periodic checkpoint may be enough to leave; ranks may then save another state before they end, and it is used.
     assert 12 <= requeued["data"]["step"] <= resumed["data"]["step"]
     assert "its time limit is near" in requeued["message"]
     expected = losses([record for record in undisturbed.records if record["kind"] == "measurement"])

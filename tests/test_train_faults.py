@@ -174,7 +174,10 @@ def generations_of(records: Records) -> list[Generation]:
 
 
 def history(generations: Sequence[Generation], steps: int) -> Counter[int]:
-    """Return how often the final state learned from each sequence: from checkpoint to checkpoint, to the beginning."""
+    """Return how often the final state learned from each sequence: from checkpoint to checkpoint, to the beginning.
+
+    A rank that was ended between saving a state and reporting it had reported the step before.
+    """
     used: Counter[int] = Counter()
     step, number = steps, len(generations) - 1
     while step:
@@ -182,7 +185,8 @@ def history(generations: Sequence[Generation], steps: int) -> Counter[int]:
             used += generations[number].used(done)
         step = generations[number].begins
         if step:
-            number = max(earlier for earlier in range(number) if step in generations[earlier].saved)
+            saved = [earlier for earlier in range(number) if step in generations[earlier].saved]
+            number = max(saved or [earlier for earlier in range(number) if step in generations[earlier].reported])
     return used
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -18,6 +18,7 @@ from railbed.launch.placement import Deployment, Placement
 from railbed.launch.protocol import Message
 from railbed.launch.supervise import GaveUp, Refused, Supervisor
 from railbed.model.cluster import LOCAL_HOST, Cluster, Node, Training
+from railbed.model.events import Notice
 from railbed.model.record import Event, Record
 from railbed.transport.base import targets_of
 from railbed.transport.connect import live_connector
@@ -33,9 +34,10 @@ class Counting:
     advice = "count again"
     may_regroup = False
 
-    def __init__(self, *, fails_on: str = "", refuses: str = "") -> None:
+    def __init__(self, *, fails_on: str = "", refuses: str = "", reports: bool = False) -> None:
         self._fails_on = fails_on
         self._refuses = refuses
+        self._reports = reports
 
     def generation(
         self,
@@ -54,21 +56,29 @@ class Counting:
             command = [sys.executable, "-c", "import sys; sys.exit(3)"]
         return RankStart(rank=rank, command=command, job=json.dumps(job))
 
-    def receive(self, node: str, rank: int, message: Message) -> Sequence[Record]:  # noqa: ARG002  (part of a job)
+    def receive(self, node: str, rank: int, message: Message) -> Sequence[Record]:
+        match message:
+            case {"kind": "progress", "step": int(step)} if self._reports:
+                return [Notice(subject=f"{node}/rank{rank}", message=str(step))]
         return []
 
 
-async def events_of(job: Counting, folder: Path, minimum: int, events: list[Event]) -> None:
+@asynccontextmanager
+async def supervised(job: Counting, folder: Path, minimum: int = 1) -> AsyncGenerator[Supervisor, None]:
     nodes = {name: Node(host=LOCAL_HOST, python=sys.executable) for name in ("a", "b")}
     cluster = Cluster(name="here", nodes=nodes, training=Training(workdir=str(folder)))
     async with live_connector() as connect, Fleet(targets_of(cluster), connect) as fleet:
         deployment = Deployment(cluster, dict.fromkeys(nodes, 1), folder="runs/test")
         await deployment.ship(fleet)
         placements = deployment.placements(dict.fromkeys(nodes, NodeFabric()))
-        async with aclosing(Supervisor(fleet, job, placements, minimum).run()) as records:
-            async for record in records:
-                assert isinstance(record, Event)
-                events.append(record)
+        yield Supervisor(fleet, job, placements, minimum)
+
+
+async def events_of(job: Counting, folder: Path, minimum: int, events: list[Event]) -> None:
+    async with supervised(job, folder, minimum) as supervisor, aclosing(supervisor.run()) as records:
+        async for record in records:
+            assert isinstance(record, Event)
+            events.append(record)
 
 
 def run(job: Counting, folder: Path, minimum: int = 1) -> list[tuple[str, str]]:
@@ -108,3 +118,19 @@ def test_a_refusal_ends_the_job_at_once_with_its_hint(tmp_path: Path) -> None:
     with pytest.raises(Refused, match="the moon is not there") as error:
         run(Counting(refuses="the moon is not there"), tmp_path)
     assert error.value.hint == "ask for less"
+
+
+def test_what_ranks_report_until_they_are_stopped_is_not_lost(tmp_path: Path) -> None:
+    async def steps_after_the_first() -> list[str]:
+        async with supervised(Counting(reports=True), tmp_path) as supervisor, aclosing(supervisor.run()) as records:
+            async for record in records:
+                if isinstance(record, Notice) and record.subject == "a/rank0":
+                    break
+            await asyncio.sleep(0.2)  # the ranks count on meanwhile
+            async with aclosing(supervisor.stop()) as last_records:
+                last = [record async for record in last_records if isinstance(record, Notice)]
+            return [record.message for record in last if record.subject == "a/rank0"]
+
+    steps = asyncio.run(asyncio.wait_for(steps_after_the_first(), 120))
+    assert steps
+    assert steps == ["2", "3", "4", "5"][: len(steps)]

@@ -126,6 +126,8 @@ def test_training_leaves_when_the_state_after_the_request_is_safe() -> None:
     assert len(asked) == 2
     assert departure.is_over(events.CheckpointCopied(step=8), {})
     assert departure.copied == 8
+    departure.note(events.CheckpointCopied(step=10))  # while the ranks are being ended
+    assert departure.copied == 10
     assert departure.is_over(events.CheckpointFailed(message="full"), {})
     assert departure.is_over(step(9), {"traffic": {"gradient_bytes": 1}})
 

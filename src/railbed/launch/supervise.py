@@ -112,6 +112,30 @@ class Supervisor:
         if node is not None:
             self._links[node].send({"do": "write", "name": name, "text": text})
 
+    async def stop(self) -> AsyncGenerator[Record, None]:
+        """End all ranks of the generation, and yield what they report until then.
+
+        A node that does not confirm that in time counts as lost.
+        """
+        waiting = set(self._roster.up)
+        for node in waiting:
+            self._links[node].send({"do": "stop", "generation": self._generation.number, "grace": 0.0})
+        deadline = time.monotonic() + STOP_SECONDS
+        while waiting and time.monotonic() < deadline:
+            received = await self._receive()
+            for record in self._note(received):
+                yield record
+            match received:
+                case NodeMessage(node, {"kind": "lost"}):
+                    waiting.discard(node)
+                case NodeMessage(node, {"kind": "stopped", "generation": self._generation.number}):
+                    waiting.discard(node)
+        for node in waiting:
+            # Its ranks may still run, and would hold the ports and devices that the next generation needs. Without a
+            # connection its agent ends them.
+            self._links[node].drop()
+            self._roster.mark_lost(node)
+
     async def _gather(self) -> AsyncGenerator[Record, None]:
         """Wait for all nodes; once one has failed, only for those that are up, if they are enough."""
         deadline = time.monotonic() + GATHER_SECONDS
@@ -270,7 +294,7 @@ class Supervisor:
 
     async def _regroup(self) -> AsyncGenerator[Record, None]:
         """End the remaining ranks of a generation, and find out which nodes the next one can have."""
-        async for record in self._stop():
+        async for record in self.stop():
             yield record
         known, excluded = set(self._roster.cut), set(self._roster.excluded)
         async for record in self._test_reachability():
@@ -281,27 +305,6 @@ class Supervisor:
                 yield events.NodeOut(subject=node, message=f"is excluded from now on: {why}")
         async for record in self._await_enough(self._return_seconds):
             yield record
-
-    async def _stop(self) -> AsyncGenerator[Record, None]:
-        """End all ranks of the generation; a node that does not confirm that in time counts as lost."""
-        waiting = set(self._roster.up)
-        for node in waiting:
-            self._links[node].send({"do": "stop", "generation": self._generation.number, "grace": 0.0})
-        deadline = time.monotonic() + STOP_SECONDS
-        while waiting and time.monotonic() < deadline:
-            received = await self._receive()
-            for record in self._note(received):
-                yield record
-            match received:
-                case NodeMessage(node, {"kind": "lost"}):
-                    waiting.discard(node)
-                case NodeMessage(node, {"kind": "stopped", "generation": self._generation.number}):
-                    waiting.discard(node)
-        for node in waiting:
-            # Its ranks may still run, and would hold the ports and devices that the next generation needs. Without a
-            # connection its agent ends them.
-            self._links[node].drop()
-            self._roster.mark_lost(node)
 
     def _blame(self, newly_cut: Mapping[str, str]) -> None:
         """Count the failure against its cause; if the rail fails for most of the nodes, none of them is to blame."""

@@ -39,18 +39,28 @@ class Departure:
 
     def is_over(self, record: Record, recipe: Mapping[str, Any]) -> bool:
         """Take a record of the training, and return whether it can end now."""
+        self.note(record)
+        if not self.is_requested:
+            return False
+        match record:
+            case events.CheckpointCopied(step=step):
+                return step >= self._least
+            case events.CheckpointFailed():
+                return True
+            case events.GenerationStarted():
+                self._ask()
+            case _:
+                pass
+        return bool(recipe.get("traffic"))  # a synthetic load has no state
+
+    def note(self, record: Record) -> None:
+        """Note how far the training is, and which state is safe."""
         match record:
             case Measurement(name="step_seconds", labels={"step": int(step)}):
                 self._step = step
             case events.CheckpointCopied(step=step):
                 self.copied = step
-                return self.is_requested and step >= self._least
-            case events.CheckpointFailed():
-                return self.is_requested
             case events.GenerationStarted():
                 self.has_begun = True
-                if self.is_requested:
-                    self._ask()
             case _:
                 pass
-        return self.is_requested and bool(recipe.get("traffic"))  # a synthetic load has no state

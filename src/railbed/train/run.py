@@ -213,7 +213,14 @@ async def _until_it_leaves(
             for derived in downtime.add_record(record):
                 yield derived
             if departure.is_over(record, recipe):
-                return
+                break
+        else:
+            return
+        # The ranks train on until they are ended: a newer state that they save meanwhile is the one to resume from.
+        async with aclosing(supervisor.stop()) as last_records:
+            async for record in last_records:
+                departure.note(record)
+                yield record
 
 
 async def _base_parcel(request: TrainRequest) -> Parcel | None:
