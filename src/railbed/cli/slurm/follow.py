@@ -15,8 +15,10 @@ from railbed.cli.run.signals import run_until_ended
 from railbed.cli.screens.base import Screen
 from railbed.cli.screens.choose import make_screen
 from railbed.cli.screens.json import JsonScreen
-from railbed.cli.screens.progress import working
+from railbed.cli.screens.progress import ProgressLine
 from railbed.cli.slurm.jobs import JobEnded, JobWatch, settle
+from railbed.cli.slurm.obstacles import obstacle
+from railbed.model.events import Notice
 from railbed.model.progress import progress
 from railbed.store import follow
 from railbed.store.run import CLUSTER, RECORDS
@@ -57,20 +59,34 @@ def to_stop_job(folder: Path) -> str:
 async def _follow(folder: Path, number: int, *, as_json: bool) -> JobWatch:
     watch = JobWatch(number)
     with watch.watching():
-        await _await_start(folder, watch, shown=not as_json)
+        await _await_start(folder, watch, as_json=as_json)
         if (folder / RECORDS).exists():
             await _view(folder, watch, as_json=as_json)
         await watch.ended.wait()
     return watch
 
 
-async def _await_start(folder: Path, watch: JobWatch, *, shown: bool) -> None:
+async def _await_start(folder: Path, watch: JobWatch, *, as_json: bool) -> None:
     """Wait for the first record; it is stored after everything that a screen needs."""
-    with working(f"job {watch.number}", shown=shown) as activity:
+    before = ""
+    with ProgressLine(shown=not as_json) as line:
+        line.activity.begin(f"job {watch.number}")
         while watch.is_live and not _has_records(folder):
             if watch.queued:
-                activity.begin(f"job {watch.number} is {watch.queued.in_words}")
+                line.activity.begin(f"job {watch.number} is {watch.queued.in_words}")
+            hindered = obstacle(watch.queued)
+            if hindered and hindered != before:
+                _report_obstacle(folder, hindered, None if as_json else line)
+            before = hindered
             await asyncio.sleep(POLL_SECONDS)
+
+
+def _report_obstacle(folder: Path, sentence: str, line: ProgressLine | None) -> None:
+    if line is None:
+        JsonScreen().show(Notice(message=sentence))
+        return
+    line.print_line(sentence)
+    line.print_line(f"  `{to_stop_job(folder)}` takes it out of the queue")
 
 
 def _has_records(folder: Path) -> bool:
@@ -104,6 +120,8 @@ async def _report_waits(watch: JobWatch, screen: Screen) -> None:
         waits = watch.queued.in_words if watch.queued and watch.queued.is_waiting else ""
         if waits != before:
             screen.show(progress(f"job {watch.number} {f'is {waits}' if waits else 'starts again'}"))
+            if hindered := obstacle(watch.queued):
+                screen.show(Notice(message=hindered))
         before = waits
         await asyncio.sleep(POLL_SECONDS)
 

@@ -1,0 +1,68 @@
+"""Jobs that do not start by themselves: the sentence that a person reads, and where it is shown."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
+import pytest
+
+from railbed.cli.slurm import jobs
+from railbed.cli.slurm.follow import follow_job
+from railbed.cli.slurm.obstacles import OBSTACLES, obstacle
+from railbed.store import new_run
+from railbed.transport.queue import JobDetails, QueuedJob
+
+TOO_LARGE = "job 7 does not start: it requests more than its partition has or allows (Slurm: PartitionConfig)"
+
+
+def waiting(reason: str) -> QueuedJob:
+    return QueuedJob(id=7, state="PENDING", reason=reason)
+
+
+@pytest.mark.parametrize("reason", OBSTACLES)
+def test_every_reason_makes_a_sentence(reason: str) -> None:
+    sentence = obstacle(waiting(reason))
+    assert sentence.startswith("job 7 does not start: ")
+    assert sentence.endswith(f"(Slurm: {reason})")
+    assert "{" not in sentence
+
+
+def test_what_passes_by_itself_is_no_obstacle() -> None:
+    assert [obstacle(waiting(reason)) for reason in ("Resources", "Priority", "", "a new reason")] == [""] * 4
+    assert obstacle(None) == ""
+    assert obstacle(QueuedJob(id=7, state="CANCELLED", reason="PartitionConfig")) == ""
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_a_person_who_follows_a_job_reads_the_obstacle_once(
+    as_json: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("RAILBED_RUNS", str(tmp_path))
+    monkeypatch.setattr(jobs, "POLL_SECONDS", 0.3)
+    states = answers()
+
+    async def list_jobs(numbers: Collection[int]) -> dict[int, QueuedJob]:
+        return {number: next(states) for number in numbers}
+
+    async def read_details(number: int) -> JobDetails:
+        return JobDetails(state=f"CANCELLED of {number}", reason="", restarts=0, batch_host="", may_requeue=True)
+
+    monkeypatch.setattr(jobs, "list_jobs", list_jobs)
+    monkeypatch.setattr(jobs, "read_details", read_details)
+    folder = tmp_path / new_run("check", cluster_name="slurm", status="waiting").id
+    with pytest.raises(jobs.JobEnded, match="Slurm reports it as CANCELLED") as error:
+        follow_job(folder, 7, as_json=as_json)
+    assert error.value.hint == "it never started"
+    out, err = capsys.readouterr()
+    if as_json:
+        assert [json.loads(line)["message"] for line in out.splitlines()] == [TOO_LARGE]
+    else:
+        assert err.splitlines() == [TOO_LARGE, f"  `railbed runs --stop {folder.name}` takes it out of the queue"]
+
+
+def answers() -> Iterator[QueuedJob]:
+    yield from [waiting("Priority"), waiting("PartitionConfig"), waiting("PartitionConfig")]
+    while True:
+        yield QueuedJob(id=7, state="CANCELLED")
