@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 
+import execnet
 import pluggy
 import pytest
 from hypothesis import HealthCheck, settings
@@ -18,6 +19,7 @@ from tests.support.labs import SWITCH_PASSWORD, RunningLab, running_lab
 from tests.support.ports import free_port
 from tests.support.slurm import User, jobs, states, until, user_of
 from tests.support.smallrun import write_small_run
+from tests.support.workers import fork_workers
 
 # The same examples in every run: `make soak` has the random ones. A test may be slow because the machine is busy.
 settings.register_profile(
@@ -46,6 +48,10 @@ GROUPS = (
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update", action="store_true", help="rewrite expected results; look at the difference")
     parser.addoption("--soak", action="store_true", help="run the long tests, marked `soak`, and no others")
+
+
+def pytest_xdist_setupnodes(config: pytest.Config, specs: Sequence[execnet.XSpec]) -> None:
+    fork_workers(config, specs)
 
 
 @pytest.fixture

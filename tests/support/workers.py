@@ -1,0 +1,146 @@
+"""The processes of pytest-xdist, forked from one that has collected the tests.
+
+By itself, pytest-xdist starts processes that each load railbed, torch and all modules of the tests, and in a fresh
+clone rewrite every assertion. Here one process does so; the workers are forks of it and only list their tests.
+
+pytest-xdist starts a worker as `python -u -c PROGRAM` and sends tests and results over its standard input and output.
+This file takes the place of that Python: it passes its streams and the program to the process that forks, and ends
+with the worker. If pytest-xdist kills it, the worker is killed too.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import socket
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import execnet
+    import pytest
+
+REQUEST_BYTES = 1 << 16
+MOST_WORKERS = 64
+
+
+def fork_workers(config: pytest.Config, specs: Sequence[execnet.XSpec]) -> None:
+    """Have pytest-xdist use forks of a process that collects the same tests."""
+    import shlex
+    import subprocess
+    import tempfile
+    from pathlib import Path
+
+    folder = tempfile.TemporaryDirectory(prefix="railbed-workers-")
+    door = Path(folder.name) / "door"
+    ours, theirs = socket.socketpair()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listening, theirs:
+        listening.bind(str(door))
+        listening.listen(MOST_WORKERS)
+        files = (listening.fileno(), theirs.fileno())
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tests.support.workers", *map(str, files), *config.invocation_params.args],
+            cwd=config.rootpath,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            pass_fds=files,
+        )
+
+    def end() -> None:
+        ours.close()
+        process.wait()
+        folder.cleanup()
+
+    config.add_cleanup(end)
+    for spec in specs:
+        spec.python = shlex.join([sys.executable, "-IS", __file__, str(door)])
+
+
+def call(door: str, program: str) -> None:
+    """Have a worker forked that runs a program with the streams of this process, and wait for its end."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # after Ctrl-C, the worker still takes down its labs
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as link:
+        link.connect(door)
+        socket.send_fds(link, [program.encode()], [0, 1, 2])
+        os.close(0)
+        os.close(1)  # the end of the worker is the end of its output
+        pid = json.loads(link.recv(REQUEST_BYTES))
+        select.select([os.pidfd_open(pid)], [], [])
+
+
+class Forks:
+    """The workers, as seen from the process that forks them."""
+
+    def __init__(self, listening: socket.socket, tests: socket.socket) -> None:
+        self._listening, self._tests = listening, tests
+        self._workers: dict[socket.socket, int] = {}
+
+    def serve(self) -> str | None:
+        """Fork until the tests are done; return the program of a worker in the worker, and None in the end."""
+        while True:
+            readable, _, _ = select.select([self._listening, self._tests, *self._workers], [], [])
+            if self._tests in readable:
+                return None
+            for link in self._workers.keys() & set(readable):
+                self._end(link)
+            if self._listening in readable and (program := self._fork(self._listening.accept()[0])):
+                return program
+
+    def _fork(self, link: socket.socket) -> str | None:
+        program, streams, _, _ = socket.recv_fds(link, REQUEST_BYTES, 3)
+        if pid := os.fork():
+            for stream in streams:
+                os.close(stream)
+            self._workers[link] = pid
+            link.send(json.dumps(pid).encode())
+            return None
+        for inherited in (self._listening, self._tests, link, *self._workers):
+            inherited.close()
+        for number, stream in enumerate(streams):
+            os.dup2(stream, number)
+            os.close(stream)
+        return program.decode()
+
+    def _end(self, link: socket.socket) -> None:
+        """Reap a worker whose call has ended; it is still running if the call was killed."""
+        pid = self._workers.pop(link)
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        link.close()
+
+
+def serve(listening: socket.socket, tests: socket.socket) -> None:
+    """Fork workers until the tests are done; in a worker, run its program."""
+    interrupted = signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is needed until the workers have ended
+    if program := Forks(listening, tests).serve():
+        signal.signal(signal.SIGINT, interrupted)
+        sys.argv = ["-c"]
+        exec(program, {"__name__": "__main__"})  # noqa: S102  (as `python -c` does)
+
+
+def main() -> None:
+    """Collect the tests, and fork workers."""
+    import gc
+    from pathlib import Path
+
+    import pytest
+
+    listening, tests = (socket.socket(fileno=int(number)) for number in sys.argv[1:3])
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"  # numpy starts threads otherwise
+    pytest.main([*sys.argv[3:], "-n", "0", "--collect-only", "--quiet"])
+    del os.environ["OPENBLAS_NUM_THREADS"]
+    threads = list(Path("/proc/self/task").iterdir())
+    assert len(threads) == 1, f"collecting started {len(threads) - 1} threads, which a fork would lose"
+    gc.freeze()
+    serve(listening, tests)
+
+
+if __name__ == "__main__":
+    if __package__:
+        main()
+    else:
+        call(sys.argv[1], sys.argv[-1])
