@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import tempfile
 from collections.abc import Generator, Iterator, Sequence
@@ -187,6 +188,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     deselected = [item for item in items if bool(item.get_closest_marker("soak")) != soak]
     config.hook.pytest_deselected(items=deselected)
     items[:] = sorted((item for item in items if bool(item.get_closest_marker("soak")) == soak), key=_position)
+
+
+def pytest_collection_finish() -> None:
+    """Look for garbage less often, and never among the collected tests: it is 1 % of the time instead of 4 %."""
+    gc.freeze()
+    gc.set_threshold(20_000)
 
 
 def _position(item: pytest.Item) -> int:
