@@ -121,6 +121,23 @@ def test_a_temporary_change_is_there_in_its_block_and_files_are_restored_as_they
     assert old.stat().st_mode & 0o777 == 0o640
 
 
+@pytest.mark.parametrize(("failures", "code", "message"), [(1, 0, ""), (2, 1, "Attribute write: Protocol error\n")])
+def test_dcb_is_tried_twice(tmp_path: Path, failures: int, code: int, message: str) -> None:
+    calls, mark = tmp_path / "calls", tmp_path / "mark"
+    mark.touch()
+    tool = tmp_path / "dcb"
+    tool.write_text(
+        f'#!/bin/sh\necho "$@" >>{calls}\n'
+        f"[ $(wc -l <{calls}) -gt {failures} ] || {{ echo 'Attribute write: Protocol error' >&2; exit 1; }}\n"
+    )
+    tool.chmod(0o755)
+    script = apply_script(run("dcb pfc set dev eth1 prio-pfc all:off"), str(mark))
+    variables = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    done = subprocess.run(["sh", "-c", script], env=variables, capture_output=True, text=True, timeout=30, check=False)
+    assert (done.returncode, done.stderr) == (code, message)
+    assert calls.read_text() == "pfc set dev eth1 prio-pfc all:off\n" * 2
+
+
 def test_a_change_that_fails_half_way_is_undone_and_an_undo_that_fails_is_reported(tmp_path: Path) -> None:
     made = tmp_path / "made"
 

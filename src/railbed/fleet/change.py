@@ -242,11 +242,16 @@ def undone_script(mark: str) -> str:
 
 
 NEWLINE = "\n"
+DCB = "dcb "
+"""A command that is tried twice. `dcb` of iproute2 numbers its requests with the second of the clock: if another second
+begins between its reading and its writing, it gets an answer with the wrong number: "Protocol error"."""
 
 
 def _step(step: Step) -> str:
     """Return a step as a command in a separate shell, so that it cannot affect the next step's shell."""
     match step:
+        case RunStep() if step.command.startswith(DCB):
+            return f"(\n{step.script}\n) 2>/dev/null || (\n{step.script}\n)"
         case RunStep():
             return f"(\n{step.script}\n)"
         case FileStep():
