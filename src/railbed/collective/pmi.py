@@ -10,9 +10,9 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from itertools import groupby
 
 from torch._C._distributed_c10d import PrefixStore, Store
@@ -20,7 +20,6 @@ from torch._C._distributed_c10d import PrefixStore, Store
 KEY_BYTES, VALUE_BYTES = 64, 1024
 """MPICH splits longer values itself."""
 LINE_BYTES = 64 * 1024
-POLL_SECONDS = 0.005
 MAPPING = "PMI_process_mapping"
 
 
@@ -96,14 +95,13 @@ class Responder:
 
     def _barrier(self, _: dict[str, str]) -> str:
         self._barriers += 1
-        name = f"barrier/{self._barriers}"
-        self._keys.add(name, 1)
-        deadline = time.monotonic() + self._world.seconds
-        # Polled, because waiting would block a connection that others use.
-        while self._keys.add(name, 0) < self._world.size:
-            if time.monotonic() > deadline:
-                return "cmd=barrier_out rc=-1 msg=time_out"
-            time.sleep(POLL_SECONDS)
+        arrived, complete = f"barrier/{self._barriers}", f"barrier/{self._barriers}/complete"
+        if self._keys.add(arrived, 1) == self._world.size:
+            self._keys.set(complete, "yes")
+        try:
+            self._keys.wait([complete], timedelta(seconds=self._world.seconds))
+        except RuntimeError:
+            return "cmd=barrier_out rc=-1 msg=time_out"
         return "cmd=barrier_out rc=0"
 
 

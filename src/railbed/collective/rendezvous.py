@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import hashlib
 import hmac
 import os
-import time
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -18,7 +18,6 @@ from railbed.errors import RankFailed
 from railbed.launch.messages import Messages
 from railbed.launch.spec import RankSpec
 
-POLL_SECONDS = 0.005
 READ_SECONDS = 10.0
 
 
@@ -110,11 +109,12 @@ def exchange(store: Store, rendezvous: Rendezvous, name: str, text: str, seconds
 
 def _await_readers(keys: Store, rendezvous: Rendezvous) -> None:
     """Keep rank 0, which serves the store, from ending before the others have read."""
-    readers = keys.add("readers", 1)
-    deadline = time.monotonic() + READ_SECONDS
-    while rendezvous.rank == 0 and readers < rendezvous.world and time.monotonic() < deadline:
-        time.sleep(POLL_SECONDS)
-        readers = keys.add("readers", 0)
+    is_last = keys.add("readers", 1) == rendezvous.world
+    with contextlib.suppress(RuntimeError):  # all texts are here, whoever ends now
+        if is_last:
+            keys.set("all have read", "yes")
+        if rendezvous.rank == 0:
+            keys.wait(["all have read"], timedelta(seconds=READ_SECONDS))
 
 
 def _wait_for_all(rendezvous: Rendezvous, store: Store) -> None:
