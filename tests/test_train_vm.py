@@ -22,14 +22,14 @@ SECONDS = 600
 RECIPE = f"""
 extends: tiny
 steps: {STEPS}
-model: {{layers: 1, heads: 2, width: 256, context: 16, vocabulary: 512}}
+model: {{layers: 1, heads: 2, width: 128, context: 8, vocabulary: 512}}
 batch: {{sequences: 2}}
 threads: 1
 checkpoint: {{steps: 100}}
 evaluation: {{every: 0}}
 data: {{files: [text.txt], validation: 0.1, prompt: "", sample: 0}}
 """
-"""Few tokens and many parameters: 3.7 MB of gradients a step, far more than the ranks' messages over SSH, and no more
+"""Few tokens and many parameters: 1.1 MB of gradients a step, far more than the ranks' messages over SSH, and less
 computing than an emulated processor does in a second."""
 
 
@@ -149,7 +149,7 @@ def test_gradients_cross_roce_and_the_loss_is_that_of_one_rank(lab: RunningLab, 
     assert trials
     assert all(trial["value"] > 0 and trial["labels"]["engine"] == "mpi" for trial in trials)
     gradients = sum(record["value"] for record in run.records if record.get("name") == "bytes_sent") / 2
-    assert gradients > STEPS * 3_500_000
+    assert gradients > STEPS * 1_000_000
     for node, count in over_roce.packets.items():
         # The path MTU of Soft-RoCE on rails of 9000 bytes: no packet carries more.
         assert count * 4096 >= gradients, node
