@@ -81,10 +81,19 @@ def test_patterns_run_at_the_same_time(lab: RunningLab) -> None:
     assert len(measured(result.records, "bandwidth", pattern="ring", rail="rail0")) == 4
 
 
-def test_collectives_run_in_one_job_and_say_so(lab_with_torch: RunningLab) -> None:
-    lab = lab_with_torch
+@pytest.fixture
+def slow_lab(lab_with_torch: RunningLab) -> Iterator[RunningLab]:
+    """The lab with torch, with rails so slow that ranks wait for them instead of keeping all processors busy."""
+    for rail in ("rail0", "rail1"):
+        assert lab_with_torch.fault("slow", rail, "20M").code == 0
+    yield lab_with_torch
+    lab_with_torch.heal()
+
+
+def test_collectives_run_in_one_job_and_say_so(slow_lab: RunningLab) -> None:
+    lab = slow_lab
     operations = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_to_all")
-    sizes = {"all_reduce": "8, 64K"}  # each size is measured for a second, in which all processors are busy
+    sizes = {"all_reduce": "8, 64K"}
     result = bench(
         lab, *(f"test: {name}, sizes: [{sizes.get(name, '64K')}], seconds: 1, engine: gloo" for name in operations)
     )

@@ -12,9 +12,12 @@ from tests.support.submitted import LEFT, LONG, submit
 
 pytestmark = [pytest.mark.netns, pytest.mark.xdist_group("slurm")]
 TWO_MINUTES = 120.0
+SLOW = ("slow", "rail0", "8M")
+"""Makes steps long without keeping the processor busy."""
 
 
 def test_a_node_dies_and_then_the_batch_host(slurm_user: User, slurm_lab: RunningLab) -> None:
+    assert slurm_lab.fault(*SLOW).code == 0
     job = submit(slurm_user, "train", "small.yaml", "--nodes", "3", "--set", LONG, "--no-check")
     job.until(lambda: job.step >= 12)
     assert slurm_lab.fault("kill", "node3").code == 0
@@ -28,6 +31,7 @@ def test_a_node_dies_and_then_the_batch_host(slurm_user: User, slurm_lab: Runnin
     until(lambda: jobs(slurm_lab, str(job.number)) == [f"{job.number} PENDING"])
     assert time.monotonic() - killed < TWO_MINUTES
     slurm_lab.heal()
+    assert slurm_lab.fault(*SLOW).code == 0
     job.start_now()
     job.until(lambda: len(job.events("resumed")) == 2)
     assert job.events("generation")[2]["data"]["nodes"] == NODES
