@@ -35,6 +35,7 @@ INTO_NODES = """
 import os
 for name in {modules}:
     __import__(name)
+warm.LOADED = ()
 sys.path.insert(0, {root!r})
 from tests.support.namespaces import fork_into
 from tests.support.ordinary import become_nobody
@@ -42,7 +43,7 @@ del sys.path[0]
 if not any(fork_into(int(line)) for line in sys.stdin):
     os._exit(0)
 """
-"""Forks a server into each node that is given by its first process, a line each."""
+"""Forks a server into each node that is given by its first process, a line each. All is loaded before: once."""
 NOBODY_TOO = """
 if not os.fork():
     become_nobody()
