@@ -179,6 +179,10 @@ def main() -> None:
     for name in (*PRELOADED, *modules_of_railbed()):
         importlib.import_module(name)
     importlib.import_module("railbed.cli.main").make_app()
+    events = importlib.import_module("railbed.model.events")
+    for name in events.EVENTS:
+        with suppress(ValueError):  # most need data; but then what reads them exists
+            events.parse(name, subject="", message="", data={}, time=0.0)
     threads = list(Path("/proc/self/task").iterdir())
     assert len(threads) == 1, f"loading started {len(threads) - 1} threads, which a fork would lose"
     gc.freeze()
