@@ -4,7 +4,8 @@ Loading takes 0.4 to 1 s of processor time per start, and the suite starts it hu
 that makes a process: its working folder, environment, signals, streams and exit code. Tests of how a process starts, of
 terminals and of pipes start `RAILBED` itself.
 
-This file is both sides: the tests import it, and `python -m tests.support.preloaded SOCKET` is the process that forks.
+This file is both sides: the tests import it, and `python -m tests.support.preloaded LISTENING TESTS` is the process
+that forks: for each process that runs tests a server, which forks one `railbed` after another.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import gc
 import importlib
 import json
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -26,6 +28,7 @@ from pathlib import Path
 from typing import Any, NoReturn, Self
 
 import railbed
+from tests.support.workers import ForkingProcess
 
 REQUEST_BYTES = 1 << 20
 READY_SECONDS = 120.0
@@ -35,19 +38,12 @@ NOT_HERE = ("railbed.train.worker", "railbed.train.models", "railbed.bench.colle
 
 
 class Server:
-    """The process that forks, as seen from the tests."""
+    """The process that forks for this one, as seen from the tests."""
 
     def __init__(self) -> None:
-        self._link, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        root = Path(__file__).parents[2]
-        with theirs:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.support.preloaded", str(theirs.fileno())],
-                cwd=root,
-                stdin=subprocess.DEVNULL,
-                pass_fds=[theirs.fileno()],
-            )
+        self._link = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._link.settimeout(READY_SECONDS)
+        self._link.connect(process().door)
         assert self._receive() == {"ready": True}
 
     def run(
@@ -72,7 +68,6 @@ class Server:
     def close(self) -> None:
         """End the process that forks."""
         self._link.close()
-        self._process.wait(READY_SECONDS)
 
     def _receive(self) -> dict[str, Any]:
         received = self._link.recv(REQUEST_BYTES)
@@ -100,6 +95,14 @@ class Streams:
     def __exit__(self, *_: object) -> None:
         for descriptor in self.descriptors:
             os.close(descriptor)
+
+
+@cache
+def process() -> ForkingProcess:
+    """Return the process that loads the command line, once it is needed; forks of this process share it."""
+    started, mine = ForkingProcess("tests.support.preloaded"), os.getpid()
+    atexit.register(lambda: started.close() if os.getpid() == mine else None)
+    return started
 
 
 @cache
@@ -171,9 +174,8 @@ def modules_of_railbed() -> Iterator[str]:
             yield name
 
 
-def main() -> None:
-    """Load everything that verbs load, and serve."""
-    client = socket.socket(fileno=int(sys.argv[1]))
+def load() -> None:
+    """Load everything that verbs load."""
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     os.environ["OPENBLAS_NUM_THREADS"] = "1"  # numpy starts threads otherwise
     for name in (*PRELOADED, *modules_of_railbed()):
@@ -186,9 +188,27 @@ def main() -> None:
     threads = list(Path("/proc/self/task").iterdir())
     assert len(threads) == 1, f"loading started {len(threads) - 1} threads, which a fork would lose"
     gc.freeze()
+
+
+def main() -> None:
+    """Wait until the first process that runs tests comes; then load, and fork a server for each."""
+    listening, tests = (socket.socket(fileno=int(number)) for number in sys.argv[1:])
     # Ctrl-C goes to all processes of a terminal; this one is needed until the tests have taken down their labs.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    serve(client)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # servers end with their tests
+    loaded = False
+    while tests not in select.select([listening, tests], [], [])[0]:
+        if not loaded:
+            load()
+        loaded = True
+        client, _ = listening.accept()
+        if not os.fork():
+            listening.close()
+            tests.close()
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            serve(client)
+            return
+        client.close()
 
 
 if __name__ == "__main__":

@@ -25,39 +25,58 @@ if TYPE_CHECKING:
     import pytest
 
 REQUEST_BYTES = 1 << 16
-MOST_WORKERS = 64
+MOST_WAITING = 64
+END_SECONDS = 10.0
+
+
+class ForkingProcess:
+    """A process, `python -m MODULE LISTENING TESTS ARGUMENTS`, that forks for everybody who comes to its door.
+
+    The two numbers are sockets: one accepts connections, the other ends when this process and its forks have ended.
+    """
+
+    def __init__(self, module: str, arguments: Sequence[str] = ()) -> None:
+        import subprocess
+        import tempfile
+        from pathlib import Path
+
+        self._folder = Path(tempfile.mkdtemp(prefix="railbed-forks-"))  # nobody else may come in
+        self.door = str(self._folder / "door")
+        self._tests, theirs = socket.socketpair()
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listening, theirs:
+            listening.bind(self.door)
+            listening.listen(MOST_WAITING)
+            files = (listening.fileno(), theirs.fileno())
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", module, *map(str, files), *arguments],
+                cwd=Path(__file__).parents[2],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                pass_fds=files,
+            )
+
+    def close(self) -> None:
+        """End it, when its forks have ended."""
+        import shutil
+        import subprocess
+
+        self._tests.close()
+        try:
+            self._process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:  # something that a test left behind is a fork, too
+            self._process.kill()
+            self._process.wait()
+        shutil.rmtree(self._folder)
 
 
 def fork_workers(config: pytest.Config, specs: Sequence[execnet.XSpec]) -> None:
     """Have pytest-xdist use forks of a process that collects the same tests."""
     import shlex
-    import subprocess
-    import tempfile
-    from pathlib import Path
 
-    folder = tempfile.TemporaryDirectory(prefix="railbed-workers-")
-    door = Path(folder.name) / "door"
-    ours, theirs = socket.socketpair()
-    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listening, theirs:
-        listening.bind(str(door))
-        listening.listen(MOST_WORKERS)
-        files = (listening.fileno(), theirs.fileno())
-        process = subprocess.Popen(
-            [sys.executable, "-m", "tests.support.workers", *map(str, files), *config.invocation_params.args],
-            cwd=config.rootpath,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            pass_fds=files,
-        )
-
-    def end() -> None:
-        ours.close()
-        process.wait()
-        folder.cleanup()
-
-    config.add_cleanup(end)
+    process = ForkingProcess("tests.support.workers", config.invocation_params.args)
+    config.add_cleanup(process.close)
     for spec in specs:
-        spec.python = shlex.join([sys.executable, "-IS", __file__, str(door)])
+        spec.python = shlex.join([sys.executable, "-IS", __file__, process.door])
 
 
 def call(door: str, program: str) -> None:
@@ -125,13 +144,21 @@ def serve(listening: socket.socket, tests: socket.socket) -> None:
 def main() -> None:
     """Collect the tests, and fork workers."""
     import gc
+    import importlib
     from pathlib import Path
 
     import pytest
 
+    from tests.support import preloaded
+    from tests.support.warm import TUNING
+
     listening, tests = (socket.socket(fileno=int(number)) for number in sys.argv[1:3])
+    preloaded.process()  # the workers share it
     os.environ["OPENBLAS_NUM_THREADS"] = "1"  # numpy starts threads otherwise
     pytest.main([*sys.argv[3:], "-n", "0", "--collect-only", "--quiet"])
+    if "transformers" in sys.modules:
+        for name in TUNING:  # which they would load on first use, for seconds
+            importlib.import_module(name)
     del os.environ["OPENBLAS_NUM_THREADS"]
     threads = list(Path("/proc/self/task").iterdir())
     assert len(threads) == 1, f"collecting started {len(threads) - 1} threads, which a fork would lose"

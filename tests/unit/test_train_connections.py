@@ -31,6 +31,7 @@ RECORDED = [
 """What Linux 6.18 answered to the two questions, for IPv4 and IPv6, while three connections stood on its loopback."""
 HERE, THERE = "127.83.7.1", "127.83.7.2"
 """Two loopback addresses that nothing else uses, standing in for two machines."""
+pytestmark = pytest.mark.xdist_group("ranks")  # a test would count what another one sends at the same time
 LOOPBACK_FRAME = 65536 + 18
 
 
