@@ -16,11 +16,11 @@ from railbed.model.output import Output
 from railbed.model.record import Finding, Measurement, Record, Verdict
 from railbed.model.text.printable import clean, escaped, printable
 from railbed.transport.record import Recorder
-from tests.support.cli import RAILBED, environment, railbed
+from tests.support.cli import SECONDS, environment, railbed
 from tests.support.events import event
+from tests.support.preloaded import server
 from tests.support.runs import plain_run
 from tests.support.sshd import running_servers
-from tests.support.terminal import Terminal
 
 SOURCE = Path(__file__).parent.parent / "src" / "railbed" / "cli"
 HOSTILE = "evil\x1b]0;owned\x07\x1b[2J\x1b[8m\x9b31m\u202edlrow\r\x08\x7f"
@@ -74,8 +74,7 @@ def test_every_console_is_one_that_cleans() -> None:
 
 def on_a_terminal(folder: Path, *arguments: str | Path) -> str:
     env = {name: value for name, value in environment().items() if name != "NO_COLOR"}
-    with Terminal([RAILBED, *map(str, arguments)], folder, env) as terminal:
-        return terminal.read()
+    return server().show([str(argument) for argument in arguments], cwd=folder, env=env, timeout=SECONDS)
 
 
 def recording(folder: Path) -> Path:

@@ -1,8 +1,8 @@
 """`railbed` processes that start at once: forked from a process that has loaded the command line.
 
 Loading takes 0.4 to 1 s of processor time per start, and the suite starts it hundreds of times. A fork has everything
-that makes a process: its working folder, environment, signals, streams and exit code. Tests of how a process starts, of
-terminals and of pipes start `RAILBED` itself.
+that makes a process: its working folder, environment, signals, streams and exit code, and if need be its own terminal.
+Tests of how a process starts, of keys and of pipes start `RAILBED` itself.
 
 This file is both sides: the tests import it, and `python -m tests.support.preloaded LISTENING TESTS` is the process
 that forks: for each process that runs tests a server, which forks one `railbed` after another.
@@ -11,15 +11,18 @@ that forks: for each process that runs tests a server, which forks one `railbed`
 from __future__ import annotations
 
 import atexit
+import fcntl
 import gc
 import importlib
 import json
 import os
+import pty
 import select
 import signal
 import socket
 import subprocess
 import sys
+import termios
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -51,10 +54,7 @@ class Server:
     ) -> subprocess.CompletedProcess[bytes]:
         """Run `railbed` to its end, as `subprocess.run` does with captured output; it is killed after the time-out."""
         with Streams(stdin) as streams:
-            request = {"arguments": list(arguments), "cwd": str(cwd), "env": dict(env)}
-            socket.send_fds(self._link, [json.dumps(request).encode()], streams.descriptors)
-            self._link.settimeout(READY_SECONDS)
-            pid = self._receive()["pid"]
+            pid = self._start(arguments, cwd, env, streams.descriptors)
             try:
                 self._link.settimeout(timeout)
                 code = self._receive()["code"]
@@ -64,6 +64,35 @@ class Server:
                 self._receive()
                 raise subprocess.TimeoutExpired(["railbed", *arguments], timeout, *streams.read()) from None
             return subprocess.CompletedProcess(["railbed", *arguments], code, *streams.read())
+
+    def show(self, arguments: Sequence[str], *, cwd: Path, env: Mapping[str, str], timeout: float) -> str:
+        """Run `railbed` on a terminal of its own to its end; return what the terminal received."""
+        ours, theirs = pty.openpty()
+        pid = self._start(arguments, cwd, {**env, "TERM": "xterm"}, [theirs] * 3, terminal=True)
+        os.close(theirs)
+        received = b""
+        with suppress(OSError):  # how a terminal reports that nobody has it open any more
+            while select.select([ours], [], [], timeout)[0]:
+                received += os.read(ours, REQUEST_BYTES)
+            os.kill(pid, signal.SIGKILL)  # it hangs
+        os.close(ours)
+        self._receive()
+        return received.decode(errors="replace")
+
+    def _start(
+        self,
+        arguments: Sequence[str],
+        cwd: Path,
+        env: Mapping[str, str],
+        descriptors: Sequence[int],
+        *,
+        terminal: bool = False,
+    ) -> int:
+        request = {"arguments": list(arguments), "cwd": str(cwd), "env": dict(env), "terminal": terminal}
+        socket.send_fds(self._link, [json.dumps(request).encode()], descriptors)
+        self._link.settimeout(READY_SECONDS)
+        pid: int = self._receive()["pid"]
+        return pid
 
     def close(self) -> None:
         """End the process that forks."""
@@ -141,6 +170,9 @@ def become_railbed(request: Mapping[str, Any], descriptors: Sequence[int]) -> No
         for standard, descriptor in enumerate(descriptors):
             os.dup2(descriptor, standard)
             os.close(descriptor)
+        if request["terminal"]:
+            os.setsid()
+            fcntl.ioctl(0, termios.TIOCSCTTY, 0)
         os.chdir(request["cwd"])
         os.environ.clear()
         os.environ.update(request["env"])

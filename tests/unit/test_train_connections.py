@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import socket
 import struct
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -168,12 +169,13 @@ def moved(before: dict[str, Any], after: dict[str, Any]) -> TcpSentBytes:
     return tcp_sent_between(first, last, LOOPBACK_FRAME)
 
 
-def _stranger(address: tuple[str, int], size: int, asked: Any) -> None:
-    with socket.socket() as client:
-        client.bind((HERE, 0))
-        client.connect(address)
-        client.sendall(bytes(size))
-        asked.recv()
+STRANGER = """
+import socket, sys
+with socket.create_connection((sys.argv[2], int(sys.argv[3])), source_address=(sys.argv[1], 0)) as client:
+    client.sendall(bytes(int(sys.argv[4])))
+    sys.stdin.read()
+"""
+"""Sends bytes from an address to another one, and keeps the connection until its input ends."""
 
 
 class TestWatch:
@@ -190,21 +192,18 @@ class TestWatch:
             watched.close()
 
     def test_what_another_program_sends_is_not_the_ranks(self) -> None:
-        context = multiprocessing.get_context("spawn")
-        mine, theirs = context.Pipe()
         with socket.create_server((THERE, 0)) as server, pair() as (client, end):
             watched = watch([os.getpid()])
             watched.open()
             begin = watched.read()
-            process = context.Process(target=_stranger, args=(server.getsockname(), 400_000, theirs), daemon=True)
-            process.start()
-            taken, _ = server.accept()
-            with taken:
-                assert len(taken.recv(400_000, socket.MSG_WAITALL)) == 400_000
-                send(client, end, 1000)
-                counted = moved(begin, watched.read())
-                mine.send("enough")
-                process.join(30)
+            address = (THERE, str(server.getsockname()[1]))
+            command = [sys.executable, "-IS", "-c", STRANGER, HERE, *address, "400000"]
+            with subprocess.Popen(command, stdin=subprocess.PIPE):  # ends with its input
+                taken, _ = server.accept()
+                with taken:
+                    assert len(taken.recv(400_000, socket.MSG_WAITALL)) == 400_000
+                    send(client, end, 1000)
+                    counted = moved(begin, watched.read())
             watched.close()
         assert (counted.ranks["rail0"], counted.others["rail0"]) == (1000, 400_000)
 

@@ -191,12 +191,9 @@ def test_text_is_made_from_a_prompt() -> None:
     assert model.training
 
 
-@pytest.mark.parametrize(
-    "modules",
-    ["railbed.launch.rank, railbed.train.worker.loop, railbed.train.state.checkpoints", "tools.bench_gpu"],
-    ids=["rank", "benchmark of a GPU"],
-)
-def test_a_node_needs_nothing_but_torch(modules: str) -> None:
+def test_a_node_needs_nothing_but_torch() -> None:
+    """Neither to be a rank, nor for the benchmark of a GPU."""
+    modules = "railbed.launch.rank, railbed.train.worker.loop, railbed.train.state.checkpoints, tools.bench_gpu"
     script = (
         "import sys\n"
         "for name in ('pydantic', 'ruamel', 'ruamel.yaml', 'tokenizers', 'safetensors', 'asyncssh', 'rich', 'typer'):\n"
