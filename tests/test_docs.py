@@ -89,9 +89,10 @@ def commands(path: Path) -> list[str]:
 @pytest.mark.parametrize("path", [document for document in DOCUMENTS if commands(document)], ids=lambda path: path.stem)
 def test_the_commands_of_documents_can_be_called(path: Path) -> None:
     """Each is parsed as the command line would, down to its last option; nothing is run."""
+    app = get_command(make_app())
     for line in commands(path):
         words = shlex.split(re.split(r" [|>&]|;", line)[0])[1:]
-        command = get_command(make_app())
+        command = app
         context = command.make_context("railbed", words)
         while hasattr(command, "resolve_command"):
             rest = [*getattr(context, "_protected_args", ()), *context.args]
