@@ -73,7 +73,8 @@ def fork_workers(config: pytest.Config, specs: Sequence[execnet.XSpec]) -> None:
     """Have pytest-xdist use forks of a process that collects the same tests."""
     import shlex
 
-    process = ForkingProcess("tests.support.workers", config.invocation_params.args)
+    called = config.invocation_params
+    process = ForkingProcess("tests.support.workers", [str(called.dir), *called.args])
     config.add_cleanup(process.close)
     for spec in specs:
         spec.python = shlex.join([sys.executable, "-IS", __file__, process.door])
@@ -155,7 +156,8 @@ def main() -> None:
     listening, tests = (socket.socket(fileno=int(number)) for number in sys.argv[1:3])
     preloaded.process()  # the workers share it
     os.environ["OPENBLAS_NUM_THREADS"] = "1"  # numpy starts threads otherwise
-    pytest.main([*sys.argv[3:], "-n", "0", "--collect-only", "--quiet"])
+    os.chdir(sys.argv[3])
+    pytest.main([*sys.argv[4:], "-n", "0", "--collect-only", "--quiet"])
     if "transformers" in sys.modules:
         for name in TUNING:  # which they would load on first use, for seconds
             importlib.import_module(name)

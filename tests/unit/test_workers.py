@@ -30,7 +30,8 @@ def door(tmp_path: Path) -> Iterator[Path]:
         listening.bind(str(tmp_path / "door"))
         listening.listen()
         files = (listening.fileno(), theirs.fileno())
-        process = subprocess.Popen([sys.executable, "-c", SERVE, *map(str, files)], pass_fds=files)
+        command = [sys.executable, "-c", SERVE, *map(str, files)]
+        process = subprocess.Popen(command, cwd=Path(workers.__file__).parents[2], pass_fds=files)
     yield tmp_path / "door"
     ours.close()
     assert process.wait(SECONDS) == 0
