@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.netns, pytest.mark.xdist_group("slurm")]
 
 def test_two_trainings_on_the_same_nodes(slurm_lab: RunningLab, slurm_python: dict[str, Path]) -> None:
     """Both reach their end, on the ranks and the port of their own, and compute what each computes alone."""
-    options = ("small.yaml", "-c", "slurm", "--set", "steps=10", "--set", "checkpoint.steps=1000", "--no-check")
+    options = ("small.yaml", "-c", "slurm", "--set", "steps=6", "--no-check", "--sample", "0")
     with ExitStack() as stack:
         users = [stack.enter_context(user_of(slurm_lab, name, slurm_python[name])) for name in ("root", "nobody")]
         inside = [user.inside(stack.enter_context(allocation(user, "-N3", "--oversubscribe"))) for user in users]
@@ -31,6 +31,7 @@ def test_two_trainings_on_the_same_nodes(slurm_lab: RunningLab, slurm_python: di
     assert losses(first.records) == pytest.approx(losses(second.records), rel=1e-6)
 
 
+@pytest.mark.soak  # test_slurm_verbs.py measures in one job
 def test_two_benchmarks_on_the_same_nodes(slurm_lab: RunningLab) -> None:
     suite = "steps:\n  - {test: iperf3, seconds: 1, direction: one}\n"
     with ExitStack() as stack:

@@ -44,7 +44,7 @@ def test_training_and_what_is_known_about_it_afterwards(user: User) -> None:
     assert user.railbed("diagnose", run.name).code in (0, 1)
     assert user.railbed("report", run.name).code == 0
     assert "done" in user.railbed("watch", run.name).out
-    again = user.railbed("train", "--resume", run.name, "-c", "slurm", "--json")
+    again = user.railbed("train", "--resume", run.name, "-c", "slurm", "--no-check", "--json")
     assert again.code == 0, again.err
     assert [event["data"]["step"] for event in events(again.records, "resumed")] == [20]
     outside = replace(user, variables={}).railbed("train", "--resume", run.name)
@@ -59,7 +59,7 @@ def test_a_site_with_rules_of_its_own_and_a_cancelled_job(user: User, slurm_lab:
     site = user.folder / "railbed" / "slurm.yaml"
     text = site.read_text().replace("{python:", "{launcher: [nice, -n, '7'], python:")
     site.write_text(f"{text}login: {{slurm_options: [--wckey=of-the-site]}}\n")
-    options = ("-c", "slurm", "--ranks", "2", "--set", "steps=100000")
+    options = ("-c", "slurm", "--ranks", "2", "--set", "steps=100000", "--no-check")
     with user.training("small.yaml", *options, NEXUS_PASSWORD=PASSWORD) as run:
         run.until(lambda _: run.steps >= 1)
         (generation,) = events(run.records, "generation")
