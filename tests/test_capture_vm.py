@@ -12,11 +12,15 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from railbed import clusterfile
+from railbed.lab.folder import load_lab
+from railbed.lab.model import Fault
+from railbed.lab.vm.faults import queues
 from tests.support import cli
 from tests.support.labs import RunningLab
 from tests.support.smallrun import write_text
@@ -27,6 +31,7 @@ STREAM = "ib_write_bw -d rxe{rail} -x 1 -F -u 20 -p 1851{rail} -n 12 -s 65536 --
 PACKETS = 12 * 65536 // 4096
 MOST_STREAMS = 6
 LISTENS = "ss -Hltn | grep -q ':1851{rail} '"
+FAULTS = (Fault("mark", "rail0", 4e6), Fault("lose", "rail1", 2))
 
 
 @pytest.fixture(scope="module")
@@ -35,10 +40,16 @@ def lab(vm_lab: RunningLab, tmp_path_factory: pytest.TempPathFactory) -> Running
 
 
 @pytest.fixture
-def healed(lab: RunningLab) -> Iterator[RunningLab]:
-    """The lab, without faults after the test."""
+def faulty(lab: RunningLab) -> Iterator[RunningLab]:
+    """The lab with the queues of the faults during the test, without the logins that `lab fault` takes."""
+    declared = replace(load_lab(lab.name), faults=FAULTS)
+    for node in declared.nodes:
+        added = " && ".join(line for rail in declared.rails for line in queues(declared, node, rail))
+        assert lab.run_inside(node.name, added).code == 0
     yield lab
-    lab.heal()
+    for node in declared.nodes:
+        removed = " && ".join(f"tc qdisc del dev {rail} root" for rail in declared.rails)
+        assert lab.run_inside(node.name, removed).code == 0
 
 
 class Captured:
@@ -115,21 +126,19 @@ def grown(before: dict[str, int], after: dict[str, int], name: str) -> int:
     return after[name] - before[name]
 
 
-def test_marks_and_losses_are_those_that_the_devices_count(healed: RunningLab) -> None:
+def test_marks_and_losses_are_those_that_the_devices_count(faulty: RunningLab) -> None:
     """A marked stream through a queue that marks, and an unmarked one on a rail that loses packets."""
-    assert healed.fault("mark", "rail0", "4M").code == 0
-    assert healed.fault("lose", "rail1", "2").code == 0
-    before = counters(healed, "node1", 1)
-    with capturing(healed) as captured:
-        send(healed, 0, tclass=106)
+    before = counters(faulty, "node1", 1)
+    with capturing(faulty) as captured:
+        send(faulty, 0, tclass=106)
         for _ in range(MOST_STREAMS):  # of 192 packets, one time in fifty none is lost
-            send(healed, 1, tclass=0)
-            after = counters(healed, "node1", 1)
+            send(faulty, 1, tclass=0)
+            after = counters(faulty, "node1", 1)
             if refused := grown(before, after, "out_of_seq_request"):
                 break
-    marked = count(r"marked (\d+)", healed.run_inside("node2", "tc -s qdisc show dev rail0").out)
+    marked = count(r"marked (\d+)", faulty.run_inside("node2", "tc -s qdisc show dev rail0").out)
     lost, hidden = (
-        count(r"dropped (\d+)", healed.run_inside(node, "tc -s qdisc show dev rail1").out)
+        count(r"dropped (\d+)", faulty.run_inside(node, "tc -s qdisc show dev rail1").out)
         for node in ("node2", "node1")
     )
 
