@@ -53,6 +53,13 @@ def test_before_the_limit_training_moves_to_other_nodes(slurm_user: User, slurm_
     assert slurm_lab.run_inside("controller", "scontrol update nodename=node1 state=resume").code == 0
 
 
+def test_a_job_of_one_node_needs_no_rail(slurm_user: User) -> None:
+    options = ("--set", "steps=2", "--set", "evaluation.every=0", "--no-check", "--sample", "0")
+    result = slurm_user.railbed("submit", "train", "small.yaml", "--nodes", "1", *options, "--json")
+    assert result.code == 0, result
+    assert sorted(losses([record for record in result.records if record["kind"] == "measurement"])) == [1, 2]
+
+
 def test_a_cancelled_job_leaves_nothing_on_any_node(slurm_user: User, slurm_lab: RunningLab) -> None:
     job = submit(slurm_user, "train", "small.yaml", "--nodes", "3", "--set", LONG, "--no-check")
     job.until(lambda: job.step >= 3)

@@ -268,9 +268,9 @@ def _require_nodes_of_shares(cluster: Cluster, recipe: Mapping[str, Any]) -> Non
 
 
 def _require_addresses(cluster: Cluster) -> None:
-    """Refuse a cluster where a node's ranks could not be reached."""
+    """Refuse a cluster where a node's ranks could not be reached; those of a single node meet on it."""
     for name, node in cluster.nodes.items():
-        if rank_address(node) is None:
+        if rank_address(node) is None and len(cluster.nodes) > 1:
             raise UsageError(
                 f"{name} has no port on a rail, so its ranks have no address for the others",
                 hint="`railbed discover --write` finds its ports, or write `ports:` into the cluster file",
