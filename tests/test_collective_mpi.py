@@ -37,7 +37,7 @@ def over_gloo(tmp_path_factory: pytest.TempPathFactory, tokens: Path) -> list[fl
     return losses(ranks[0])
 
 
-@pytest.mark.parametrize("ranks", [2, 3])
+@pytest.mark.parametrize("ranks", [2, pytest.param(3, marks=pytest.mark.soak)])
 def test_the_same_bits_as_over_gloo(starter: Starter, over_gloo: list[float], ranks: int) -> None:
     settings = recipe(evaluation={"every": 10})
     started = starter.run(ranks, settings, checkpoints="", transport="mpi", machines=(0,) * ranks)

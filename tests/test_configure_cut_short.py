@@ -180,7 +180,7 @@ def elsewhere(lab: RunningLab, folder: Path, **variables: str) -> RunningLab:
     return RunningLab(lab.name, folder / "cluster.yaml", folder, {**lab.variables, **variables})
 
 
-@pytest.mark.soak  # test_configure_netns.py has it for nodes
+@pytest.mark.soak  # unit/test_store_lock.py has the lock
 def test_a_second_configure_is_refused_in_any_folder_and_names_the_first(
     switch_lab: RunningLab, lab: RunningLab, tmp_path: Path
 ) -> None:

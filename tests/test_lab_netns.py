@@ -317,7 +317,7 @@ ENDS = [
     pytest.param(signal.SIGKILL, "lab_cabled", marks=pytest.mark.soak),
     (signal.SIGKILL, "lab_node_up"),
     (signal.SIGINT, "lab_cabled"),
-    (signal.SIGTERM, "lab_node_up"),
+    pytest.param(signal.SIGTERM, "lab_node_up", marks=pytest.mark.soak),
 ]
 
 

@@ -26,10 +26,18 @@ GROUP = pytest.mark.xdist_group("train")
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, warm_python_here: Path, unused_tcp_port: int) -> Path:
-    """A folder with a recipe and a cluster; all that railbed writes stays below it."""
+def cold_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unused_tcp_port: int) -> Path:
+    """A folder with a recipe and a cluster; all that railbed writes stays below it. No rank is launched from it."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return write_small_run(tmp_path, python=warm_python_here, port=unused_tcp_port, evaluate_every=6)
+    return write_small_run(tmp_path, python=Path(sys.executable), port=unused_tcp_port, evaluate_every=6)
+
+
+@pytest.fixture
+def folder(cold_folder: Path, warm_python_here: Path) -> Path:
+    """The same, for ranks: their Python has torch loaded."""
+    cluster = cold_folder / "cluster.yaml"
+    cluster.write_text(cluster.read_text().replace(sys.executable, str(warm_python_here)))
+    return cold_folder
 
 
 def only_run(folder: Path) -> Path:
@@ -95,7 +103,8 @@ def test_an_interrupted_run_has_its_metrics(folder: Path) -> None:
     assert list((run / "tensorboard").iterdir())
 
 
-def test_a_model_too_big_for_the_memory_is_refused_before_the_launch(folder: Path) -> None:
+def test_a_model_too_big_for_the_memory_is_refused_before_the_launch(cold_folder: Path) -> None:
+    folder = cold_folder
     done = railbed(folder, "train", "small.yaml", "--set", "model.width=65536", "--set", "model.layers=96")
     assert done.code == 2
     sentence, hint, kept, again = done.err.splitlines()
@@ -116,8 +125,9 @@ def script(path: Path, command: str) -> str:
 
 
 @pytest.mark.ssh
-def test_a_node_that_cannot_train_as_it_is_is_named_with_the_reason(folder: Path, tmp_path_factory: Any) -> None:
+def test_a_node_that_cannot_train_as_it_is_is_named_with_the_reason(cold_folder: Path, tmp_path_factory: Any) -> None:
     """Versions that differ are a matter of the files (2); a tool that is not there is a matter of the device (3)."""
+    folder = cold_folder
     (folder / "other" / "torch").mkdir(parents=True)
     (folder / "other" / "torch" / "version.py").write_text("__version__ = '2.1.7+cpu'\n")
     minor = f"Python {sys.version_info.major}.{sys.version_info.minor}"

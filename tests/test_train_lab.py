@@ -354,6 +354,7 @@ def test_a_detached_run_is_stopped_on_every_node(lab: RunningLab) -> None:
     assert [lab.shell(node, look).code for node in NODES] == [1] * 3
 
 
+@pytest.mark.soak  # test_train_vm.py trains with mpi on nodes, test_collective_choice.py has what is said of it
 def test_mpi_without_rdma_is_tcp_and_says_so(pair: RunningLab) -> None:
     records = trained(pair, "small.yaml", "-c", "cluster.yaml", "--transport", "mpi", "--set", "steps=2")
     (transport,) = events(records, "transport")

@@ -114,7 +114,8 @@ def test_a_finished_run_can_be_zoomed_filtered_and_read(browser: Browser) -> Non
 
 def test_points_of_a_real_training_arrive(browser: Browser, tmp_path: Path, warm_python_here: Path) -> None:
     folder = write_small_run(tmp_path, python=warm_python_here, port=free_port("127.0.0.1"))
-    words = ["train", "small.yaml", "-c", "cluster.yaml", "--set", "steps=100000", "--watch", "--sample", "0.2"]
+    words = ["train", "small.yaml", "-c", "cluster.yaml", "--ranks", "1", "--set", "steps=100000"]
+    words += ["--watch", "--sample", "0.2"]
     with subprocess.Popen(
         [RAILBED, *words],
         cwd=folder,

@@ -289,7 +289,7 @@ def is_settled_at_a_glance(call: Callable[[Any], object], make: Callable[[int], 
     if long < SUSPICIOUS_SECONDS:
         return True
     short = best_of(call, make(LENGTH // GLANCE), 3)
-    return min(long, best_of(call, make(LENGTH), 1)) < short * GROWING
+    return long < short * GROWING or best_of(call, make(LENGTH), 1) < short * GROWING
 
 
 @contextmanager

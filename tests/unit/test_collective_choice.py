@@ -65,6 +65,14 @@ def test_the_faster_is_taken_and_the_other_reported() -> None:
     assert "mpi over RDMA (rxe0:1) works and takes 500 ms, compared with gloo's 100 ms" in slow.reason
 
 
+def test_mpi_without_rdma_is_tcp_and_says_so() -> None:
+    without = [replace(node, rdma="", no_rdma="none") for node in NODES]
+    choice = decide("mpi", without, {"mpi": timings(0.1)}, "")
+    assert (choice.engine, choice.falls_back) == ("mpi", False)
+    assert choice.reason.startswith("mpi over TCP (rail0): ")
+    assert "as requested" in choice.reason
+
+
 def test_a_reason_is_reported_for_what_was_left_out() -> None:
     choice = decide("auto", NODES, {"gloo": timings(0.1)}, "mpi does not work: node1: no device")
     assert choice.reason.endswith("; because mpi does not work: node1: no device")
