@@ -11,10 +11,10 @@ import torch
 from railbed.train.worker.allocator import keep_freed_memory
 
 def work():
-    for _ in range(3):
+    for _ in range(5):
         torch.ones(5_000_000).add_(1)  # 20 MB
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-    for _ in range(3):
+    for _ in range(10):
         torch.ones(25_000_000).add_(1)  # 100 MB: more than glibc ever keeps
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
 
