@@ -138,7 +138,12 @@ def test_a_run_that_died_before_its_first_record() -> None:
 
 @pytest.mark.parametrize(
     ("status", "words"),
-    [("failed", "failed"), ("interrupted", "was interrupted"), ("died", "died without a message")],
+    [
+        ("failed", "failed"),
+        ("interrupted", "was interrupted"),
+        ("died", "died without a message"),
+        ("waiting", "waits for its Slurm job"),
+    ],
 )
 def test_the_verdict_says_how_it_ended(status: str, words: str) -> None:
     folder = plain_run(verb="check", status=status)  # type: ignore[arg-type]

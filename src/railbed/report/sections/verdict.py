@@ -14,14 +14,16 @@ from railbed.report.reading.run import RunData
 from railbed.report.reading.series import ends
 from railbed.report.section import Headline, Section
 from railbed.report.values import bare, count, duration, share
+from railbed.store.run import Status
 
 MOST_NOTICES = 20
-ENDED: dict[str, tuple[str, Tone]] = {
+ENDED: dict[Status, tuple[str, Tone]] = {
     "done": ("took", "good"),
     "failed": ("failed", "bad"),
     "interrupted": ("was interrupted", "notice"),
     "died": ("died without a message", "bad"),
     "running": ("is still running", "notice"),
+    "waiting": ("waits for its Slurm job", "notice"),
 }
 NOTICES: dict[type[Event], tuple[str, Tone]] = {
     events.FellShort: ("exit 1", "bad"),
