@@ -10,7 +10,7 @@ import signal
 import subprocess
 import termios
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -46,10 +46,10 @@ class Terminal:
         self.process.wait()
         self.hang_up()
 
-    def read(self, until: str = "") -> str:
-        """Read until a text appears, or without one until the program ends; return the complete output."""
+    def read(self, until: str | Callable[[str], bool] = "") -> str:
+        """Read until a text or state appears, or without one until the program ends; return the complete output."""
         deadline = time.monotonic() + SECONDS
-        while not until or until not in self.said:
+        while not until or not (until(self.said) if callable(until) else until in self.said):
             assert time.monotonic() < deadline, self.said
             if select.select([self._ours], [], [], 0.2)[0]:
                 try:
