@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 from tools.record_examples import CHANGE, EXAMPLES, FINDING, MEASUREMENT
 
-from railbed.model.events import EVENTS
+from railbed.model import events
+from railbed.model.events import all_events
+from railbed.model.events.listed import PARTS
 from railbed.model.measures import MEASURES
 from railbed.model.record import Event
 from railbed.store import read_record, to_line
@@ -25,8 +27,16 @@ def classes_in_events() -> Iterator[str]:
 
 
 def test_every_event_is_listed_once_and_has_an_example() -> None:
-    assert sorted(classes_in_events()) == sorted(event.__name__ for event in EVENTS.values())
-    assert sorted(example.name for example in EXAMPLES) == sorted(EVENTS)
+    listed = all_events()
+    assert sorted(classes_in_events()) == sorted(event.__name__ for event in listed.values())
+    assert [event.name for event in listed.values()] == list(listed)
+    assert sorted(example.name for example in EXAMPLES) == sorted(listed)
+
+
+def test_every_class_of_events_is_loaded_by_its_name() -> None:
+    exported = set(events.__all__) - {"all_events", "parse"}
+    assert exported == {kind.__name__ for kind in all_events().values()} | set(PARTS)
+    assert {name: kind for name in exported if (kind := getattr(events, name)).__name__ != name} == {}
 
 
 @pytest.mark.parametrize("record", [FINDING, MEASUREMENT, CHANGE, *EXAMPLES], ids=lambda record: type(record).__name__)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import fields
 from inspect import getdoc
 
-from railbed.model.events import EVENTS
+from railbed.model.events import all_events
 from railbed.model.measures import MEASURES
 from railbed.model.record import Event, Record
 from railbed.store import to_line
@@ -36,7 +36,7 @@ def _parts() -> Iterator[str]:
     yield "`subject` is a node, `NODE/rankN`, a run or a lab; `message` is a sentence for people. Fields marked with *"
     yield "are always there; others are left out where they do not apply.\n"
     examples = {example.name: example for example in EXAMPLES}
-    for name, event in EVENTS.items():
+    for name, event in all_events().items():
         required = [item.name for item in fields(event) if item.name not in ("subject", "message", "time")]
         yield f"### {name}\n\n{' '.join((getdoc(event) or '').split())}\n"
         if required:

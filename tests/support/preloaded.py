@@ -214,7 +214,7 @@ def load() -> None:
         importlib.import_module(name)
     importlib.import_module("railbed.cli.main").make_app()
     events = importlib.import_module("railbed.model.events")
-    for name in events.EVENTS:
+    for name in events.all_events():
         with suppress(ValueError):  # most need data; but then what reads them exists
             events.parse(name, subject="", message="", data={}, time=0.0)
     threads = list(Path("/proc/self/task").iterdir())

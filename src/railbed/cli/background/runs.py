@@ -11,8 +11,8 @@ import typer
 
 from railbed import clusterfile
 from railbed.errors import UsageError
+from railbed.model import events
 from railbed.model.cluster import Cluster
-from railbed.model.events import TrainingStarted
 from railbed.store import RunSummary, find_run, list_runs, read_record, read_run_in, record_lines
 from railbed.store.run import CLUSTER
 
@@ -56,13 +56,13 @@ def training_run(wanted: str) -> tuple[Path, RunSummary]:
     return folder, summary
 
 
-def begun(folder: Path) -> TrainingStarted:
+def begun(folder: Path) -> events.TrainingStarted:
     """Return the first event of a training run."""
     with suppress(OSError):
         for line in record_lines(folder):
             with suppress(ValueError):
                 record = read_record(line)
-                if isinstance(record, TrainingStarted):
+                if isinstance(record, events.TrainingStarted):
                     return record
     raise UsageError(f"{folder.name} ended before its training began", hint="`railbed runs` lists runs")
 

@@ -20,20 +20,6 @@ class BenchPlanned(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TrialStarted(Event):
-    """A trial begins; the message is the test, the subject the participating nodes."""
-
-    name: ClassVar = "trial"
-    number: int | None = None
-    seconds: float | None = None
-    done: int | None = None
-    total: int | None = None
-    elapsed: float | None = None
-    expected: float | None = None
-    left: float | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Remeasuring(Event):
     """Pairs that lag behind are measured again."""
 

@@ -2,28 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from railbed.model.record import Event
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GenerationStarted(Event):
-    """Ranks were started on these nodes."""
-
-    name: ClassVar = "generation"
-    generation: int = 0
-    nodes: Sequence[str] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GenerationFailed(Event):
-    """A generation ended early: the subject is the node at fault, the message the reason."""
-
-    name: ClassVar = "restart"
-    generation: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,12 +42,3 @@ class NodeOut(Event):
     """A node is excluded for the rest of the run."""
 
     name: ClassVar = "node_out"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Intrusion(Event):
-    """A stranger connected to a port of the ranks and was rejected."""
-
-    name: ClassVar = "intrusion"
-    rank: int | None = None
-    address: str | None = None

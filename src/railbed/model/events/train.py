@@ -10,34 +10,6 @@ from railbed.model.record import Event, Verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TrainingStarted(Event):
-    """The parameters of a training run; `run` is the name under which nodes store its state."""
-
-    name: ClassVar = "training"
-    run: str = ""
-    recipe: Mapping[str, Any] = field(default_factory=dict)
-    ranks: int | None = None
-    minimum: int | None = None
-    transport: str | None = None
-    resumes: str | None = None
-    sample: float | None = None
-    """Seconds between samples; 0 if nothing is sampled."""
-
-    @property
-    def steps(self) -> int:
-        """Return the number of steps that the recipe asks for; 0 if it is damaged."""
-        steps = self.recipe.get("steps")
-        return steps if isinstance(steps, int) else 0
-
-    @property
-    def gradient_bytes(self) -> int | None:
-        """Return the size of a gradient if the recipe only generates network traffic."""
-        traffic = self.recipe.get("traffic")
-        size = traffic.get("gradient_bytes") if isinstance(traffic, Mapping) else None
-        return size if isinstance(size, int) else None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class NodeMemory:
     """The memory that the ranks of a node are estimated to need, in bytes, and what is available."""
 
@@ -111,29 +83,6 @@ class Resuming(Event):
     name: ClassVar = "resuming"
     step: int
     nodes: Sequence[str] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Resumed(Event):
-    """The ranks loaded the state of a step."""
-
-    name: ClassVar = "resumed"
-    rank: int | None = None
-    step: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckpointSaved(Event):
-    """The state of a step is saved and verified on a node."""
-
-    name: ClassVar = "checkpoint"
-    rank: int | None = None
-    step: int
-    hash: str | None = None
-    bytes: int | None = None
-    folder: str | None = None
-    seconds: float | None = None
-    stall_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -294,21 +243,3 @@ class CaughtUp(Event):
     steps_again: int = 0
     restarts: int = 1
     step: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LostNode:
-    """When and why a node was lost."""
-
-    step: int
-    why: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FellShort(Event):
-    """Training took all its steps, but lost nodes, rejected an intruder or failed a check."""
-
-    name: ClassVar = "ending"
-    lost: Mapping[str, LostNode] = field(default_factory=dict)
-    failed: Sequence[str] = ()
-    intruders: Sequence[str] = ()
