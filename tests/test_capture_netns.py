@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from railbed.model.record import Finding, Record
 from railbed.transport.base import targets_of
 from railbed.transport.connect import live_connector
 from tests.support import cli
+from tests.support.background import Background
 from tests.support.labs import RunningLab
 from tests.support.ranks import wait_for
 
@@ -67,7 +67,7 @@ def send(lab: RunningLab, packets: int) -> None:
     assert lab.run_inside("node1", f"python3 -c '{script}'").code == 0
 
 
-def begin(lab: RunningLab, *options: str) -> tuple[subprocess.Popen[bytes], dict[str, Any]]:
+def begin(lab: RunningLab, *options: str) -> tuple[Background, dict[str, Any]]:
     """Start a capture; return it when it records, with the event that says so."""
     process = cli.start(lab.folder, "capture", "--cluster", lab.cluster, "--json", *options)
     assert process.stdout is not None
@@ -78,7 +78,7 @@ def begin(lab: RunningLab, *options: str) -> tuple[subprocess.Popen[bytes], dict
     raise AssertionError(process.communicate())
 
 
-def rest(process: subprocess.Popen[bytes]) -> list[dict[str, Any]]:
+def rest(process: Background) -> list[dict[str, Any]]:
     out, _ = process.communicate(timeout=300)
     return [json.loads(line) for line in out.splitlines()]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import signal
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +13,7 @@ import pytest
 
 from railbed import clusterfile
 from railbed.probes.pending_change import LOCK
+from tests.support.background import Background
 from tests.support.cli import RAILBED, environment
 from tests.support.configuring import applied, changes, configure, named, runs_of
 from tests.support.labs import RunningLab, cache_variables, call
@@ -53,19 +53,12 @@ def state(lab: RunningLab) -> dict[str, str]:
 NODES = ("node1", "node2")
 
 
-def start(lab: RunningLab, *options: str) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [RAILBED, "configure", "--json", "--apply", "--yes", "--cluster", str(lab.cluster), *options],
-        cwd=lab.folder,
-        env=environment(**cache_variables()),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509  (no threads)
-    )
+def start(lab: RunningLab, *options: str) -> Background:
+    words = ["configure", "--json", "--apply", "--yes", "--cluster", str(lab.cluster), *options]
+    return Background(words, cwd=lab.folder, env=environment(**cache_variables()))
 
 
-def until(process: subprocess.Popen[bytes], event: str) -> None:
+def until(process: Background, event: str) -> None:
     assert process.stdout is not None
     next(line for line in process.stdout if json.loads(line).get("name") == event)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from railbed.model.measures import MEASURES
+from tests.support.background import Background
 from tests.support.preloaded import server
 
 RAILBED = str(Path(sys.executable).parent / "railbed")
@@ -79,14 +79,6 @@ def railbed(
     return Result(done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
 
 
-def start(folder: Path, *arguments: str | Path) -> subprocess.Popen[bytes]:
+def start(folder: Path, *arguments: str | Path) -> Background:
     """Start `railbed` and let it run; it reacts to Ctrl-C even if the tests run in the background and ignore it."""
-    return subprocess.Popen(
-        [RAILBED, *map(str, arguments)],
-        cwd=folder,
-        env=environment(),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509  (no threads)
-    )
+    return Background([str(argument) for argument in arguments], cwd=folder, env=environment())

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import socket
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.support.cli import RAILBED, environment
+from tests.support.background import Background
+from tests.support.cli import environment
 from tests.support.labs import RunningLab, cache_variables
 from tests.support.ranks import wait_for
 
@@ -19,9 +18,7 @@ SECONDS = 60.0
 
 
 @contextmanager
-def held_at(
-    switch_lab: RunningLab, lab: RunningLab, command: str, *arguments: str
-) -> Iterator[subprocess.Popen[bytes]]:
+def held_at(switch_lab: RunningLab, lab: RunningLab, command: str, *arguments: str) -> Iterator[Background]:
     """Start a verb, and wait until the switch is about to run a command of it; at the end, let the command run."""
     drive(switch_lab, {"do": "hold", "command": command})
     process = start(lab, *arguments)
@@ -37,16 +34,9 @@ def held_at(
         drive(switch_lab, {"do": "release"})
 
 
-def start(lab: RunningLab, *arguments: str) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [RAILBED, *arguments, "--json", "--cluster", str(lab.cluster)],
-        cwd=lab.folder,
-        env=environment(**{**cache_variables(), **lab.variables}),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509  (no threads)
-    )
+def start(lab: RunningLab, *arguments: str) -> Background:
+    words = [*arguments, "--json", "--cluster", str(lab.cluster)]
+    return Background(words, cwd=lab.folder, env=environment(**{**cache_variables(), **lab.variables}))
 
 
 def held(switch_lab: RunningLab) -> list[str]:

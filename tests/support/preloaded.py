@@ -2,7 +2,7 @@
 
 Loading takes 0.4 to 1 s of processor time per start, and the suite starts it hundreds of times. A fork has everything
 that makes a process: its working folder, environment, signals, streams and exit code, and if need be its own terminal.
-Tests of how a process starts, of keys and of pipes start `RAILBED` itself.
+`background.py` lets one run beside a test. Tests of how a process starts, of keys and of pipes start `RAILBED` itself.
 
 This file is both sides: the tests import it, and `python -m tests.support.preloaded LISTENING TESTS` is the process
 that forks: for each process that runs tests a server, which forks one `railbed` after another.
@@ -56,12 +56,10 @@ class Server:
         with Streams(stdin) as streams:
             pid = self._start(arguments, cwd, env, streams.descriptors)
             try:
-                self._link.settimeout(timeout)
-                code = self._receive()["code"]
+                code = self.await_end(timeout)
             except TimeoutError:
                 os.kill(pid, signal.SIGKILL)
-                self._link.settimeout(READY_SECONDS)
-                self._receive()
+                self.await_end(READY_SECONDS)
                 raise subprocess.TimeoutExpired(["railbed", *arguments], timeout, *streams.read()) from None
             return subprocess.CompletedProcess(["railbed", *arguments], code, *streams.read())
 
@@ -76,7 +74,7 @@ class Server:
                 received += os.read(ours, REQUEST_BYTES)
             os.kill(pid, signal.SIGKILL)  # it hangs
         os.close(ours)
-        self._receive()
+        self.await_end(READY_SECONDS)
         return received.decode(errors="replace")
 
     def _start(
@@ -93,6 +91,16 @@ class Server:
         self._link.settimeout(READY_SECONDS)
         pid: int = self._receive()["pid"]
         return pid
+
+    def await_end(self, timeout: float | None) -> int:
+        """Return the exit code of the process that was started; raise TimeoutError if it runs for longer."""
+        self._link.settimeout(timeout)
+        code: int = self._receive()["code"]
+        return code
+
+    def fileno(self) -> int:
+        """Return the descriptor that becomes readable when the process that was started ends."""
+        return self._link.fileno()
 
     def close(self) -> None:
         """End the process that forks."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import queue
-import signal
 import subprocess
 import threading
 import time
@@ -16,7 +15,8 @@ from typing import Any
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from tests.support.cli import RAILBED, environment
+from tests.support.background import Background
+from tests.support.cli import environment
 from tests.support.labs import RunningLab, cache_variables
 from tests.support.smallrun import write_text
 
@@ -39,7 +39,7 @@ WAIT_SECONDS = 300.0
 class Training:
     """A run in another process; its records are read as they come."""
 
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+    def __init__(self, process: Background | subprocess.Popen[bytes]) -> None:
         self.process = process
         self.records: Records = []
         self.generation = 0
@@ -103,14 +103,8 @@ def training_site(lab: RunningLab, folder: Path, *, nodes: int | None = None, py
 @contextmanager
 def training(lab: RunningLab, *options: str) -> Iterator[Training]:
     """Start a run in the lab's folder; it is killed in the end if it still runs."""
-    with subprocess.Popen(
-        [RAILBED, "train", *options, "--json"],
-        cwd=lab.folder,
-        env=environment(**cache_variables(), RAILBED_RUNS=str(lab.folder / "runs")),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509  (no threads yet)
-    ) as process:
+    variables = environment(**cache_variables(), RAILBED_RUNS=str(lab.folder / "runs"))
+    with Background(["train", *options, "--json"], cwd=lab.folder, env=variables, errors_shown=True) as process:
         try:
             yield Training(process)
         finally:
