@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.cli import RAILBED, Result
 from tests.support.labs import RunningLab
-from tests.support.slurm import NODES, WAIT_SECONDS, allocation, user_of
+from tests.support.slurm import WAIT_SECONDS, allocation, user_of
 from tests.support.training import events, losses
 
 pytestmark = [pytest.mark.netns, pytest.mark.xdist_group("slurm")]
@@ -17,16 +17,18 @@ pytestmark = [pytest.mark.netns, pytest.mark.xdist_group("slurm")]
 
 def test_two_trainings_on_the_same_nodes(slurm_lab: RunningLab, slurm_python: dict[str, Path]) -> None:
     """Both reach their end, on the ranks and the port of their own, and compute what each computes alone."""
-    options = ("small.yaml", "-c", "slurm", "--set", "steps=6", "--no-check", "--sample", "0")
+    options = ("small.yaml", "-c", "slurm", "--set", "steps=4", "--no-check", "--sample", "0")
+    nodes = ["node1", "node2"]
     with ExitStack() as stack:
         users = [stack.enter_context(user_of(slurm_lab, name, slurm_python[name])) for name in ("root", "nobody")]
-        inside = [user.inside(stack.enter_context(allocation(user, "-N3", "--oversubscribe"))) for user in users]
+        shared = ("--oversubscribe", f"--nodelist={','.join(nodes)}")
+        inside = [user.inside(stack.enter_context(allocation(user, *shared))) for user in users]
         first, second = (stack.enter_context(user.training(*options)) for user in inside)
         codes = [run.end() for run in (first, second)]
     assert codes == [0, 0], (first.last_events(), second.last_events())
     for run in (first, second):
         (generation,) = events(run.records, "generation")
-        assert generation["data"]["nodes"] == NODES
+        assert generation["data"]["nodes"] == nodes
         assert events(run.records, "intrusion") == []
     assert losses(first.records) == pytest.approx(losses(second.records), rel=1e-6)
 

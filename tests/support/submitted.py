@@ -13,6 +13,8 @@ from tests.support.training import Records, events, losses
 
 LONG = "steps=100000"
 LEFT = "timeout 60 sh -c \"while pgrep -f 'railbed[.](train|launch)' || pgrep ^rank; do sleep 0.2; done\" >/dev/null"
+BESIDE = "pgrep -f 'os[.]read[(]0|slurm[_]script'"
+"""Lists what runs beside the ranks of a job: watchdogs, and the batch script."""
 WAIT_SECONDS = 180.0
 """Far more than a start takes."""
 
@@ -48,6 +50,11 @@ class Job:
         while not met():
             assert time.monotonic() < deadline, (self.folder / "output.txt").read_text()[-2000:]
             time.sleep(0.5)
+
+    @property
+    def saved(self) -> int:
+        """The last step whose state is in the run's folder, which all nodes share."""
+        return max((event["data"]["step"] for event in self.events("checkpoint_copied")), default=0)
 
     def control(self, *words: str) -> str:
         result = self.user.run(*words)
