@@ -45,7 +45,7 @@ def strays(lab: RunningLab, *nodes: str) -> str:
 def test_rdma_is_measured_over_ssh(lab: RunningLab) -> None:
     """A bandwidth, the policy's traffic class on the wire, and the counters of the device moved."""
     before = packets_received(lab)
-    write_suite(lab.folder, "test: ib_write_bw, seconds: 2, direction: one")
+    write_suite(lab.folder, "test: ib_write_bw, seconds: 1, direction: one")
     result = lab.railbed("bench", "suite.yaml", "--json", *PATIENTLY)
     records = result.records
     assert {"bandwidth", "message_rate", "cpu_seconds"} <= measured(records, "ib_write_bw"), result.problems

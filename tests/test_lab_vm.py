@@ -238,7 +238,7 @@ def test_an_up_that_is_ended_leaves_nothing(
 ) -> None:
     assert len(processes(lab.name)) >= 2, lab
     name = f"ended-{number}-{event}"
-    options = ("--kind", "vm", "--nodes", "2", "--with", "training", "--name", name)
+    options = ("--kind", "vm", "--nodes", "1", "--with", "training", "--name", name)
     end_up_at(event, number, tmp_path, *options, **cache_variables())
     if number == signal.SIGKILL:
         call(tmp_path, "lab", "down", "--name", name)
