@@ -127,7 +127,7 @@ def cause(lab: RunningLab, run: Training, kind: str, node: str) -> None:
             assert lab.fault("cut", "rail0").code == 0
         case _:
             assert lab.fault(kind, node).code == 0
-    run.until(lambda record: record["name"] == "restart")
+    run.until(lambda record: record.get("name") == "restart")
     noticed = time.monotonic() - start
     if kind == "cut rail":  # nobody is left who could go on
         assert lab.fault("heal", "rail0").code == 0

@@ -9,6 +9,7 @@ the cluster file beside the cases: `one_rail`, or `two_rails` without RDMA.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -125,7 +126,9 @@ def _inside(times: Floats, spans: Any) -> Any:
     return inside
 
 
+@cache
 def load_case(path: Path) -> Any:
+    """Return the content of a file, which nobody may change."""
     return YAML(typ="safe").load(path)
 
 

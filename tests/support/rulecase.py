@@ -67,7 +67,7 @@ def _reading(device: str, name: str, value: Any) -> Known[object] | Unknown:
         value = {"text": value}
     if "unknown" in value:
         return Unknown(reason=value["unknown"])
-    facts = probe.parse(value["text"]) if "text" in value else TypeAdapter(probe.facts).validate_python(value["facts"])
+    facts = probe.parse(value["text"]) if "text" in value else _adapter(name).validate_python(value["facts"])
     output = Output(
         device=device,
         key=name,
@@ -78,3 +78,8 @@ def _reading(device: str, name: str, value: Any) -> Known[object] | Unknown:
         received=value.get("received", 0.0),
     )
     return Known(facts=facts, output=output)
+
+
+@cache
+def _adapter(probe: str) -> TypeAdapter[Any]:
+    return TypeAdapter(all_probes()[probe].facts)
