@@ -273,12 +273,12 @@ def superlinear(call: Callable[[Any], object], make: Callable[[int], Any], much:
     except Hang:
         return f"{much} s were not enough for {LENGTH} repeats"
     growth = 0.0
-    for _ in range(ROUNDS):
+    for earlier_rounds in range(ROUNDS):
         short = max(best_of(call, make(LENGTH), 5), 1e-6)
         growth = best_of(call, make(LENGTH * FACTOR), 3, enough=short * SUPERLINEAR) / short
         if growth <= SUPERLINEAR:
             return ""
-        if growth > BEYOND_DOUBT:
+        if growth > BEYOND_DOUBT and earlier_rounds:  # a virtual machine that stands still for a moment does that, too
             break
     return f"{FACTOR} times the input took {growth:.0f} times as long"
 
