@@ -30,7 +30,7 @@ from tests.support.training import (
 
 pytestmark = [pytest.mark.netns, pytest.mark.xdist_group("nettrain")]
 STEPS_A_FAULT = 10
-"""A fault that waits for all four nodes comes with three once its share of the steps is made; the rest is spare."""
+"""A fault waits neither for four nodes nor for many steps once its share of the steps is made; the rest is spare."""
 BATCH = 12
 ROUNDING = 1e-5
 """Ranks sum in another order than one alone, which makes 2e-7 with this text. A learning rate that is wrong by one part
@@ -61,7 +61,7 @@ def lab(site: RunningLab) -> Iterator[RunningLab]:
 
 
 def test_one_fault_of_each_kind_changes_nothing(lab: RunningLab, single: RunningLab) -> None:
-    faults_change_nothing(lab, single, KINDS, steps=105, seed=1)
+    faults_change_nothing(lab, single, KINDS, steps=120, seed=1)
 
 
 @pytest.mark.soak
@@ -102,8 +102,14 @@ def faults_change_nothing(lab: RunningLab, single: RunningLab, kinds: Sequence[s
 
 
 def wait_for_steps(run: Training, steps: int, nodes: int, latest: int) -> None:
-    """Wait until that many steps were made on that many nodes; one may come back too late for the latest step."""
-    run.until(lambda _: run.steps >= steps and len(run.nodes) >= (nodes if run.step < latest else min(nodes, 3)))
+    """Wait until that many steps were made on that many nodes, or fewer of both from the latest step on."""
+
+    def is_met(_: object) -> bool:
+        if run.step < latest:
+            return run.steps >= steps and len(run.nodes) >= nodes
+        return run.steps >= 2 and len(run.nodes) >= min(nodes, 3)
+
+    run.until(is_met)
 
 
 def cause(lab: RunningLab, run: Training, kind: str, node: str) -> None:
