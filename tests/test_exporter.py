@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import subprocess
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +12,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from railbed import clusterfile
-from tests.support.cli import RAILBED, environment, railbed
+from tests.support.background import Background
+from tests.support.cli import environment, railbed
 from tests.support.labs import RunningLab, cache_variables
 from tests.support.ports import free_port
 from tests.support.prometheus import wait_for
@@ -49,13 +49,11 @@ def received(port: int, node: str) -> float:
 
 
 @contextmanager
-def exporter(lab: RunningLab, *options: str) -> Iterator[tuple[subprocess.Popen[str], int]]:
+def exporter(lab: RunningLab, *options: str) -> Iterator[tuple[Background, int]]:
     port = free_port()
-    words = [RAILBED, "watch", "--exporter", "--port", str(port), "--cluster", str(lab.cluster), *options]
+    words = ["watch", "--exporter", "--port", str(port), "--cluster", str(lab.cluster), *options]
     variables = environment(**cache_variables(), **lab.variables)
-    with subprocess.Popen(
-        words, cwd=lab.folder, env=variables, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
-    ) as process:
+    with Background(words, cwd=lab.folder, env=variables) as process:
         try:
             yield process, port
         finally:
@@ -81,8 +79,7 @@ def test_metrics_of_a_lab(netns_lab: RunningLab, tmp_path: Path) -> None:
         wait_for(lambda: up(port)[second] == 1.0)
         process.send_signal(signal.SIGTERM)
         assert process.wait(timeout=120) == 0
-        assert process.stderr is not None
-        log = process.stderr.read()
+        log = process.stderr.read().decode()
     assert f"http://127.0.0.1:{port}/metrics\n" in log
     assert f"{second}: " in log, "the gap is in the journal"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["cluster.yaml"], "an exporter stores nothing"

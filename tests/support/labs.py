@@ -22,6 +22,7 @@ import pytest
 
 from railbed import clusterfile
 from tests.support import namespaces
+from tests.support.background import Background
 from tests.support.cli import RAILBED, Result, environment, railbed
 from tests.support.connections import Connections
 
@@ -196,15 +197,7 @@ def running_lab(folder: Path, *options: str, **variables: str) -> Iterator[Runni
 
 def end_up_at(event: str, number: signal.Signals, folder: Path, *options: str, **variables: str) -> None:
     """Bring up a lab, and end that with a signal as soon as an event is reported."""
-    with subprocess.Popen(
-        [RAILBED, "lab", "up", *options, "--json"],
-        cwd=folder,
-        env=environment(**variables),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509  (no threads)
-    ) as process:
-        assert process.stdout is not None
+    with Background(["lab", "up", *options, "--json"], cwd=folder, env=environment(**variables)) as process:
         next(line for line in process.stdout if json.loads(line)["name"] == event)
         process.send_signal(number)
         process.wait(timeout=UP_SECONDS)
