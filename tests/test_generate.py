@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,8 @@ import pytest
 
 from railbed.model.text.printable import clean
 from tests.support.adapters import write_adapter
-from tests.support.cli import RAILBED, Result, environment, railbed
+from tests.support.background import Background
+from tests.support.cli import Result, environment, railbed
 from tests.support.tinymodels import own_folder, write_model
 
 pytestmark = [pytest.mark.whole, pytest.mark.xdist_group("train")]
@@ -132,17 +132,8 @@ def test_ctrl_c_keeps_what_was_generated(trained_here: Path, tmp_path: Path) -> 
     (folder / "config.json").write_text(json.dumps({**settings, "eos_token_id": 10**9}))
     (run,) = (trained_here / "runs").glob("*-train")
     where = ("-c", str(run / "cluster.yaml"), "--node", "here")
-    command = [RAILBED, "generate", str(folder), "-p", "x", "--tokens", "190000", *where]
-    process = subprocess.Popen(
-        command,
-        cwd=tmp_path,
-        env=environment(HOME=str(trained_here)),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509  (no threads)
-    )
-    assert process.stdout is not None
+    words = ["generate", str(folder), "-p", "x", "--tokens", "190000", *where]
+    process = Background(words, cwd=tmp_path, env=environment(HOME=str(trained_here)))
     streamed = os.read(process.stdout.fileno(), 100)
     assert streamed, process.communicate(timeout=60)
     process.send_signal(signal.SIGINT)

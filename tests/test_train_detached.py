@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from railbed.store.series import SeriesReader
+from tests.support.background import Background
 from tests.support.cli import RAILBED, Result, environment, railbed
 from tests.support.terminal import Terminal
 
@@ -107,16 +108,9 @@ class Viewer:
     """An attach whose records are read one by one."""
 
     def __init__(self, folder: Path, run: str) -> None:
-        self.process = subprocess.Popen(
-            [RAILBED, "train", "--attach", run, "--json"],
-            cwd=folder,
-            env=env(folder),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
+        self.process = Background(["train", "--attach", run, "--json"], cwd=folder, env=env(folder))
 
     def read(self, until: str) -> dict[str, Any]:
-        assert self.process.stdout is not None
         for line in self.process.stdout:
             record: dict[str, Any] = json.loads(line)
             if record["name"] == until:
@@ -125,7 +119,7 @@ class Viewer:
 
     def end(self) -> Result:
         out, err = self.process.communicate(timeout=SECONDS)
-        return Result(self.process.returncode, out.decode(), err.decode())
+        return Result(self.process.wait(), out.decode(), err.decode())
 
 
 def test_a_run_outlives_its_terminal_and_is_seen_by_two_and_stopped(folder: Path) -> None:

@@ -175,7 +175,7 @@ def copying(lab: RunningLab) -> Iterator[Callable[[], None]]:
     @contextmanager
     def script(node: str, text: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
         command = f"exec python3 -c {shlex.quote(text)} {shlex.join(arguments)}"
-        with lab.start_shell(node, command) as process:
+        with lab.start_inside(node, command) as process:
             assert process.stdout is not None
             assert process.stdout.readline() == "ready\n"
             yield process

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shutil
 import signal
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,7 @@ from starlette.routing import Route
 
 from railbed.web.page import app
 from tests.support.browser import WIDE, Browser
-from tests.support.cli import RAILBED, environment
+from tests.support.cli import start
 from tests.support.ports import free_port
 from tests.support.served import served_app, served_page
 from tests.support.smallrun import write_small_run
@@ -116,17 +115,8 @@ def test_points_of_a_real_training_arrive(browser: Browser, tmp_path: Path, warm
     folder = write_small_run(tmp_path, python=warm_python_here, port=free_port("127.0.0.1"))
     words = ["train", "small.yaml", "-c", "cluster.yaml", "--ranks", "1", "--set", "steps=100000"]
     words += ["--watch", "--sample", "0.2"]
-    with subprocess.Popen(
-        [RAILBED, *words],
-        cwd=folder,
-        env=environment(),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509  (no threads)
-    ) as process:
+    with start(folder, *words) as process:
         try:
-            assert process.stderr is not None
             line = next(line for line in process.stderr if b"the page of " in line).decode()
             browser.visit(line.split()[-1])
             browser.wait_for("Number(document.documentElement.dataset.points) > 0")
