@@ -37,10 +37,9 @@ def lab(netns_lab: RunningLab, tmp_path_factory: pytest.TempPathFactory) -> Runn
 
 @pytest.fixture(scope="module")
 def lab_with_torch(netns_lab: RunningLab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningLab]:
-    """The lab, whose nodes fork their ranks from a Python that has loaded torch, and nothing that tuning needs."""
+    """The lab, whose nodes fork their ranks from a Python that has loaded torch."""
     folder = tmp_path_factory.mktemp("collectives")
-    modules = ("torch", "torch.distributed")
-    with warm.running(netns_lab, tmp_path_factory.mktemp("warm"), modules=modules, door="railbed-bench") as python:
+    with warm.running(netns_lab, tmp_path_factory.mktemp("warm"), door="railbed-bench") as python:
         yield netns_lab.seen_from(folder, rails=("rail0", "rail1"), workdir=folder, python=python)
 
 

@@ -1,4 +1,4 @@
-"""Ranks forked by the real fork server, as on a node: torch is loaded once per test process, not by each rank."""
+"""Ranks forked by the real fork server, as on a node: no rank loads torch."""
 
 from __future__ import annotations
 
@@ -10,17 +10,25 @@ import queue
 import signal
 import socket
 import subprocess
-import sys
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
 
 from railbed.launch.node.forkserver import REQUEST_BYTES
-from railbed.launch.node.spawn import ONE_THREAD, end_with_parent
+from railbed.launch.node.spawn import end_with_parent
 from railbed.train.ranks import PRELOAD
+from tests.support import torch_process
 
 READY_SECONDS = 120.0
+PROGRAM = f"""
+import os, runpy, sys
+agent, nothing = os.dup(0), os.open(os.devnull, os.O_RDONLY)
+os.dup2(nothing, 0)
+sys.argv[1:] = [str(agent), *{PRELOAD!r}]
+runpy.run_module("railbed.launch.node.forkserver", run_name="__main__", alter_sys=True)
+"""
+"""The fork server gets its socket as standard input."""
 
 
 class Forked:
@@ -61,13 +69,10 @@ class ForkServer:
 
     def __init__(self) -> None:
         self._link, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        command = [sys.executable, "-m", "railbed.launch.node.forkserver", str(theirs.fileno()), *PRELOAD]
         with theirs:
             self._process = subprocess.Popen(
-                command,
-                env={**os.environ, **ONE_THREAD},
-                stdin=subprocess.DEVNULL,
-                pass_fds=[theirs.fileno()],
+                torch_process.command(PROGRAM),
+                stdin=theirs.fileno(),
                 preexec_fn=end_with_parent,  # noqa: PLW1509  (it makes one call into the kernel)
             )
         self._environment = dict(os.environ)

@@ -12,7 +12,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from railbed import clusterfile
 from railbed.lab.vm import recipe
-from railbed.launch.node.spawn import ONE_THREAD
+from tests.support import torch_process
 from tests.support.labs import RunningLab
 from tests.support.namespaces import first_process
 from tests.support.ranks import wait_for
@@ -31,35 +31,31 @@ PREPARE = (
 )
 SYSTEM_PYTHON = Path("/usr/bin/python3")
 """Everybody can run it, which is not true of the Python that runs the tests; to call a server, any version will do."""
-INTO_NODES = """
+INTO_NODES = f"""
 import os
-for name in {modules}:
-    __import__(name)
-warm.LOADED = ()
-sys.path.insert(0, {root!r})
+sys.path.insert(0, {str(Path(__file__).parents[2])!r})
 from tests.support.namespaces import fork_into
 from tests.support.ordinary import become_nobody
 del sys.path[0]
+for name in [name for name in sys.modules if name.partition(".")[0] == "railbed"]:
+    del sys.modules[name]  # programs have the code that was shipped to them
 if not any(fork_into(int(line)) for line in sys.stdin):
     os._exit(0)
 """
-"""Forks a server into each node that is given by its first process, a line each. All is loaded before: once."""
+"""Forks a server into each node that is given by its first process, a line each."""
+SERVER = """
+{prepare}
+{then}
+warm.LOADED = ()
+sys.argv[1:] = ["serve"]
+warm.main()
+"""
 NOBODY_TOO = """
 if not os.fork():
     become_nobody()
     {prepare}
 """
 """Forks a second server, of nobody."""
-LOADED = ("torch", "torch.distributed", "torch.nn.parallel", "torch._dynamo")
-TUNING = (
-    "torch._dynamo",
-    "peft",
-    "transformers.models.llama.modeling_llama",
-    "transformers.models.qwen3.modeling_qwen3",
-    "transformers.integrations.bitsandbytes",
-)
-"""Modules that programs load when they tune a model, or generate from a tuned one."""
-OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error"}
 FRONT = """#!/bin/sh
 case " $*" in *" -m railbed."*) exec {call} "$@" ;; esac
 exec {python} "$@"
@@ -72,14 +68,12 @@ class Front(NamedTuple):
     """A Python that calls a server."""
 
     path: Path
-    real: Path
-    """The Python that runs the server."""
     prepare: str
-    """What both run first: Python statements in one line."""
+    """What it and the server run first: Python statements in one line."""
 
     def server(self, then: str = "") -> list[str]:
         """Return the server's command, with statements that run before it serves."""
-        return [str(self.real), "-P", "-c", f"{self.prepare}\n{then}\nwarm.main()", "serve"]
+        return torch_process.command(SERVER.format(prepare=self.prepare, then=then))
 
 
 @dataclass
@@ -102,12 +96,10 @@ class Nodes:
 
 
 @contextmanager
-def running(
-    lab: RunningLab, folder: Path, *, modules: Sequence[str] = TUNING, door: str = "railbed-warm"
-) -> Iterator[Path]:
-    """Run a server that has loaded modules in every node; yield the Python that calls it."""
+def running(lab: RunningLab, folder: Path, *, door: str = "railbed-warm") -> Iterator[Path]:
+    """Run a server in every node; yield the Python that calls it."""
     front = _write_front(folder, door=door)
-    with _serving(lab, front.server(_into_nodes(modules)), [door]):
+    with _serving(lab, front.server(INTO_NODES), [door]):
         yield front.path
 
 
@@ -122,20 +114,15 @@ def running_for_users(lab: RunningLab, folder: Path) -> Iterator[dict[str, Path]
         user: _write_front(folder / user, door=door, code=folder, instead=instead.get(user))
         for user, door in doors.items()
     }
-    both = _into_nodes(LOADED) + NOBODY_TOO.format(prepare=fronts["nobody"].prepare)
+    both = INTO_NODES + NOBODY_TOO.format(prepare=fronts["nobody"].prepare)
     with _serving(lab, fronts["root"].server(both), list(doors.values())):
         yield {user: front.path for user, front in fronts.items()}
-
-
-def _into_nodes(modules: Sequence[str]) -> str:
-    return INTO_NODES.format(root=str(Path(__file__).parents[2]), modules=tuple(modules))
 
 
 @contextmanager
 def _serving(lab: RunningLab, command: list[str], doors: list[str]) -> Iterator[None]:
     """Run a command that forks servers into every node; yield when all doors are served there."""
-    environment = {**os.environ, **ONE_THREAD, **OFFLINE}
-    with subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, text=True) as process:  # ends with its input
+    with subprocess.Popen(command, stdin=subprocess.PIPE, text=True) as process:  # ends with its input
         nodes = Nodes(lab, process, dict.fromkeys(clusterfile.load(lab.cluster).nodes))
         nodes.serve()
         for node in nodes.served:
@@ -157,9 +144,7 @@ def running_here(folder: Path) -> Iterator[Path]:
     """Run a server on this machine; yield the Python that calls it."""
     door = f"railbed-warm-{os.getpid()}"
     front = _write_front(folder, door=door)
-    load = f"for name in {TUNING}: __import__(name)"
-    environment = {**os.environ, **ONE_THREAD, **OFFLINE}
-    with subprocess.Popen(front.server(load), env=environment, stdin=subprocess.DEVNULL) as server:
+    with subprocess.Popen(front.server(), stdin=subprocess.DEVNULL) as server:
         try:
             wait_for(lambda: f"@{door}\n" in Path("/proc/net/unix").read_text(), START_SECONDS)
             yield front.path
@@ -183,4 +168,4 @@ def _write_front(folder: Path, *, door: str, code: Path | None = None, instead: 
     if not instead:
         front.write_text(FRONT.format(call=shlex.quote(str(call)), python=shlex.quote(str(python))))
         front.chmod(0o755)
-    return Front(front, python, prepare)
+    return Front(front, prepare)

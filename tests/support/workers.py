@@ -19,7 +19,7 @@ import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     import execnet
     import pytest
@@ -35,7 +35,7 @@ class ForkingProcess:
     The two numbers are sockets: one accepts connections, the other ends when this process and its forks have ended.
     """
 
-    def __init__(self, module: str, arguments: Sequence[str] = ()) -> None:
+    def __init__(self, module: str, arguments: Sequence[str] = (), variables: Mapping[str, str] | None = None) -> None:
         import subprocess
         import tempfile
         from pathlib import Path
@@ -50,10 +50,17 @@ class ForkingProcess:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", module, *map(str, files), *arguments],
                 cwd=Path(__file__).parents[2],
+                env={**os.environ, **(variables or {})},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 pass_fds=files,
             )
+        os.register_at_fork(after_in_child=self._disown)
+
+    def _disown(self) -> None:
+        """Leave the process to the one that started it; the socket stays open until this fork ends."""
+        self._process.returncode = 0
+        self._tests.detach()
 
     def close(self) -> None:
         """End it, when its forks have ended."""
@@ -150,16 +157,16 @@ def main() -> None:
 
     import pytest
 
-    from tests.support import preloaded
-    from tests.support.warm import TUNING
+    from tests.support import preloaded, torch_process
 
     listening, tests = (socket.socket(fileno=int(number)) for number in sys.argv[1:3])
-    preloaded.process()  # the workers share it
+    preloaded.process()  # the workers share it …
+    torch_process.process()  # … and this one
     os.environ["OPENBLAS_NUM_THREADS"] = "1"  # numpy starts threads otherwise
     os.chdir(sys.argv[3])
     pytest.main([*sys.argv[4:], "-n", "0", "--collect-only", "--quiet"])
     if "transformers" in sys.modules:
-        for name in TUNING:  # which they would load on first use, for seconds
+        for name in torch_process.TUNING:  # which they would load on first use, for seconds
             importlib.import_module(name)
     del os.environ["OPENBLAS_NUM_THREADS"]
     threads = list(Path("/proc/self/task").iterdir())
