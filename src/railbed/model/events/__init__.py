@@ -221,7 +221,7 @@ __all__ = [
 
 _MODULES = {kind: module for module, kinds in LISTED.items() for kind in kinds.values()} | dict(PARTS)
 
-if not TYPE_CHECKING:  # there, a name that is not listed would be as good as any
+if not TYPE_CHECKING:  # type checkers would accept any name
 
     def __getattr__(kind: str) -> type:
         """Load a class when it is first used."""
