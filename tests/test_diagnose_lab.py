@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from railbed import clusterfile
 from tests.support.labs import RunningLab, call
 from tests.support.training import Training, trained, training, training_site
 
@@ -43,16 +42,8 @@ def site(netns_lab: RunningLab, warm_python: Path, tmp_path_factory: pytest.Temp
 def lab(site: RunningLab) -> Iterator[RunningLab]:
     """The lab with a slow rail; without faults and with every node up after the test."""
     assert site.fault(*USUAL).code == 0
-    set_probes(site, 0)
     yield site
     site.heal()
-    set_probes(site, 3)
-
-
-def set_probes(lab: RunningLab, value: int) -> None:
-    """Switch TCP's tail loss probes off (0) or on (3): on a slow rail, it sends segments again that are only late."""
-    for node in clusterfile.load(lab.cluster).nodes:
-        assert lab.run_inside(node, f"echo {value} > /proc/sys/net/ipv4/tcp_early_retrans").code == 0
 
 
 def test_a_clean_run_is_nothing_unusual_and_each_fault_is_explained_at_its_second(lab: RunningLab) -> None:
