@@ -60,7 +60,7 @@ def test_an_ordinary_user_with_a_site_file(slurm_lab: RunningLab, nobody: User) 
     )
     (folder / "job").write_text(f"#!/bin/sh\nexec {RAILBED} check reachable mtu -c slurm:site.yaml --json\n")
     (folder / "job").chmod(0o755)
-    result = nobody.run("salloc", "-N", "2", str(folder / "job"))
+    result = nobody.run("salloc", "--nodelist=node1,node2", str(folder / "job"))
     assert result.code == 0, result
     assert {finding["subject"] for finding in result.findings if finding["check"] == "reachable"} == {"node1", "node2"}
     (run,) = nobody.runs
@@ -70,7 +70,7 @@ def test_an_ordinary_user_with_a_site_file(slurm_lab: RunningLab, nobody: User) 
 
 
 def test_discover_writes_the_nodes_of_the_job(nobody: User) -> None:
-    with allocation(nobody, "-N2") as job:
+    with allocation(nobody, "--nodelist=node1,node2") as job:
         inside = nobody.inside(job)
         written = inside.railbed("discover", "-c", "slurm")
         assert (written.code, "2 nodes, 1 rail" in written.err) == (0, True), written

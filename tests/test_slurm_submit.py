@@ -28,7 +28,8 @@ def test_before_the_limit_training_moves_to_other_nodes(slurm_user: User, slurm_
     assert slurm_lab.fault(*SLOW).code == 0
     job = submit(slurm_user, *options, "--nodes", "2")
     job.until(lambda: job.step >= 12)
-    assert slurm_lab.run_inside("controller", "scontrol update nodename=node1 state=drain reason=test").code == 0
+    (first,) = (event["data"]["nodes"] for event in job.events("generation"))
+    assert slurm_lab.run_inside("controller", f"scontrol update nodename={first[0]} state=drain reason=test").code == 0
     job.control("scancel", "--batch", "--signal=USR1", str(job.number))
     job.until(lambda: bool(job.events("requeued")))
     assert slurm_lab.fault("heal", "rail0").code == 0
@@ -37,7 +38,8 @@ def test_before_the_limit_training_moves_to_other_nodes(slurm_user: User, slurm_
     job.start_now()
     followed = slurm_user.railbed("runs", "--attach", job.folder.name, "--json")
     assert followed.code == 0, followed.err
-    assert [event["data"]["nodes"] for event in job.events("generation")] == [["node1", "node2"], ["node2", "node3"]]
+    others = [node for node in NODES if node != first[0]]
+    assert [event["data"]["nodes"] for event in job.events("generation")] == [first, others]
     (requeued,), (resumed,) = job.events("requeued"), job.events("resumed")
     # A periodic checkpoint may be enough to leave; ranks may then save another state before they end, and it is used.
     assert 12 <= requeued["data"]["step"] <= resumed["data"]["step"]
@@ -74,8 +76,9 @@ def test_check_is_followed_and_slurm_gets_no_secret(slurm_user: User, slurm_lab:
     result = inside.railbed("submit", "check", "reachable", "--nodes", "2", "--json")
     assert result.code == 0, result
     submitted = result.records[0]["data"]
-    findings = {finding["subject"]: finding["verdict"] for finding in result.findings}
-    assert findings == {"node1": "ok", "node2": "ok"}
+    # Slurm chooses others than node1 and node2 while these complete the job of the test before.
+    assert [finding["verdict"] for finding in result.findings] == ["ok", "ok"]
+    assert {finding["subject"] for finding in result.findings} < set(NODES)
     assert Path(submitted["folder"]).parent == odd / "runs"
     assert not [path for path in slurm_user.folder.rglob("ran*") if path.name == "ran"]
     number = submitted["job"]
