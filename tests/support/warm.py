@@ -1,7 +1,7 @@
 """A Python with torch loaded, for the nodes of a netns lab and for this machine, as in the machines of a vm lab.
 
 A node loads torch for five seconds of processor time whenever a training starts on it; forked from a server, it has it.
-Servers also load what tuning needs. Those of all nodes are forks of one process on this machine.
+Servers also have what tuning needs: all are forks of one process on this machine (`torch_process.py`).
 A node that was killed gets a server again when it is healed.
 """
 
