@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import random
 import tempfile
 import zlib
@@ -100,10 +101,15 @@ class Reader:
         return mutated(self.seeds, random.Random(f"{seed} {self.name} {index}"))  # noqa: S311  (not for secrets)
 
 
-@cache
 def all_readers() -> dict[str, Reader]:
-    """Return every reader by name; the files that they need are in a folder that goes with the process."""
-    folder = Path(_FOLDER.name)
+    """Return every reader by name; the files that they need are in a folder of this process, and go with it."""
+    return _readers_of(os.getpid())
+
+
+@cache
+def _readers_of(_process: int) -> dict[str, Reader]:
+    _FOLDERS.append(tempfile.TemporaryDirectory(prefix="railbed-fuzz-"))
+    folder = Path(_FOLDERS[-1].name)
     readers = [
         *_probes(),
         *_tools(),
@@ -119,7 +125,7 @@ def all_readers() -> dict[str, Reader]:
     return {reader.name: reader for reader in readers}
 
 
-_FOLDER = tempfile.TemporaryDirectory(prefix="railbed-fuzz-")
+_FOLDERS: list[tempfile.TemporaryDirectory[str]] = []
 
 
 def _texts(folder: Path, pattern: str = "*.txt") -> list[str]:
