@@ -93,8 +93,8 @@ def await_process(word: str) -> None:
 
 def await_none(word: str) -> None:
     deadline = time.monotonic() + 15
-    while found := processes_with(word):
-        assert time.monotonic() < deadline, found
+    while processes := processes_with(word):
+        assert time.monotonic() < deadline, processes
         time.sleep(0.1)
 
 
@@ -269,8 +269,8 @@ def test_one_way_that_is_slow_alone_gets_a_second_look(tmp_path: Path, busy: str
     assert [measurement["labels"]["pair"] for measurement in measured] == ["n1-n2", "n1-n3", "n2-n3", "n1-n2", "n1-n2"]
     assert [measurement["labels"]["repeat"] for measurement in measured] == [1, 1, 1, 2, 3]
     assert len({measurement["labels"]["trial"] for measurement in measured}) == 5
-    (told,) = [record["message"] for record in done.records if record.get("name") == "remeasuring"]
-    assert told.startswith("n1 > n2 on rail0 lags behind the others: measuring again, about ")
+    (message,) = [record["message"] for record in done.records if record.get("name") == "remeasuring"]
+    assert message.startswith("n1 > n2 on rail0 lags behind the others: measuring again, about ")
     if verdict == "warn":
         assert judged["subject"] == "n1/lo > n2"
         assert judged["observed"].endswith("on one path, the median of 3 measurements")
@@ -434,10 +434,10 @@ def test_a_change_that_cannot_be_undone_is_a_finding_and_ends_the_experiment(two
     left_changed(tmp_path, "iperf3, seconds: 1")
     done = railbed(tmp_path, "bench", "--experiment", "e.yaml", "--json")
     assert done.code == 1, done
-    (found,) = [finding for finding in done.findings if finding["verdict"] == "fail"]
-    assert (found["check"], found["subject"]) == ("bench_undone", "n2"), found
-    assert "not today" in found["observed"]
-    assert "undo the change by hand: rm " in found["remedy"]
+    (failure,) = [finding for finding in done.findings if finding["verdict"] == "fail"]
+    assert (failure["check"], failure["subject"]) == ("bench_undone", "n2"), failure
+    assert "not today" in failure["observed"]
+    assert "undo the change by hand: rm " in failure["remedy"]
     (pending,) = [
         finding
         for finding in railbed(tmp_path, "check", "pending_change", "--json").findings

@@ -23,7 +23,7 @@ from railbed.errors import UsageError
 from tests.captures import files, scenes
 from tests.captures.truth import START, Packet
 from tests.support.cli import railbed
-from tests.test_cli import said_once
+from tests.test_cli import assert_one_sentence
 
 CONTEXT = Context.of(loads(scenes.CLUSTER, name="cluster.yaml"))
 OFFSET = 3 * scenes.MILLISECOND
@@ -115,9 +115,9 @@ def test_the_command_refuses_what_it_would_overwrite(tmp_path: Path) -> None:
     first, second = scenes.write_files(tmp_path)
     (tmp_path / "old.pcapng").write_text("old")
     command = ("capture", "--from", first, second, "--export")
-    said_once(railbed(tmp_path, *command, "old.pcapng"), 2, "old.pcapng exists already")
-    said_once(railbed(tmp_path, *command, first, "--force"), 2, "is one of the files to read")
-    said_once(railbed(tmp_path, *command, "no/all.pcapng"), 2, "its folder does not exist")
+    assert_one_sentence(railbed(tmp_path, *command, "old.pcapng"), 2, "old.pcapng exists already")
+    assert_one_sentence(railbed(tmp_path, *command, first, "--force"), 2, "is one of the files to read")
+    assert_one_sentence(railbed(tmp_path, *command, "no/all.pcapng"), 2, "its folder does not exist")
     result = railbed(tmp_path, *command, "old.pcapng", "--force", "--json")
     (event,) = [record for record in result.records if record.get("name") == "packets_exported"]
     assert event["data"]["packets"] == read_recording(tmp_path / "old.pcapng").total

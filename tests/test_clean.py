@@ -51,8 +51,8 @@ class Site:
         folder = self.base / path
         folder.mkdir(mode=0o700, parents=True)
         (folder / "file").write_bytes(b"1" * size)
-        for one in (folder / "file", folder, folder.parent):
-            os.utime(one, (OLD, OLD))
+        for entry in (folder / "file", folder, folder.parent):
+            os.utime(entry, (OLD, OLD))
         return folder
 
     def train(self, job: str, *, cluster: str = "") -> str:

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.whole
 VOLATILE = {"time", "observed", "evidence"}
 
 
-def said_once(result: Result, code: int, *words: str) -> None:
+def assert_one_sentence(result: Result, code: int, *words: str) -> None:
     """A complaint is one sentence (and a hint) on standard error, nothing on standard output, and no traceback."""
     assert result.code == code, result
     assert result.out == ""
@@ -60,12 +60,12 @@ def test_version(tmp_path: Path) -> None:
     ],
 )
 def test_wrong_arguments_are_one_sentence(tmp_path: Path, arguments: list[str], words: list[str]) -> None:
-    said_once(railbed(tmp_path, *arguments), 2, *words)
+    assert_one_sentence(railbed(tmp_path, *arguments), 2, *words)
 
 
 def test_a_wrong_cluster_file_names_file_line_and_key(tmp_path: Path) -> None:
     (tmp_path / "cluster.yaml").write_text("name: x\nnodes:\n  a:\n    hots: 10.0.0.1\n")
-    said_once(railbed(tmp_path, "check"), 2, "cluster.yaml:4", "hots", "did you mean host?")
+    assert_one_sentence(railbed(tmp_path, "check"), 2, "cluster.yaml:4", "hots", "did you mean host?")
 
 
 def test_explain(tmp_path: Path) -> None:
@@ -128,16 +128,16 @@ def strip(finding: dict[str, object]) -> dict[str, object]:
 def test_a_recording_folder_must_be_new(tmp_path: Path) -> None:
     (tmp_path / "rec").mkdir()
     (tmp_path / "rec" / "mine.txt").write_text("precious")
-    said_once(railbed(tmp_path, "check", "--record", "rec"), 2, "rec is not empty")
+    assert_one_sentence(railbed(tmp_path, "check", "--record", "rec"), 2, "rec is not empty")
     assert (tmp_path / "rec" / "mine.txt").read_text() == "precious"
 
 
 def test_a_damaged_recording(tmp_path: Path) -> None:
     railbed(tmp_path, "check", "disk_space", "--record", "rec")
     (tmp_path / "rec" / "local" / "index.jsonl").write_text('{"key": "disk", "exit": 0}\nnot json\n')
-    said_once(railbed(tmp_path, "check", "--replay", "rec"), 2, "cannot be read")
+    assert_one_sentence(railbed(tmp_path, "check", "--replay", "rec"), 2, "cannot be read")
     (tmp_path / "rec" / "local" / "index.jsonl").write_text('{"key": "disk", "exit": 0}\n')
-    said_once(railbed(tmp_path, "check", "disk_space", "--replay", "rec"), 2, "is damaged")
+    assert_one_sentence(railbed(tmp_path, "check", "disk_space", "--replay", "rec"), 2, "is damaged")
 
 
 def test_what_a_recording_lacks_is_unknown(tmp_path: Path) -> None:
@@ -161,7 +161,7 @@ def test_runs_lists_the_newest_first(tmp_path: Path) -> None:
 def test_runs_go_where_they_are_sent_or_it_says_why_not(tmp_path: Path) -> None:
     railbed(tmp_path, "check", "disk_space", RAILBED_RUNS=str(tmp_path / "elsewhere"))
     assert len(list((tmp_path / "elsewhere").iterdir())) == 1
-    said_once(railbed(tmp_path, "check", RAILBED_RUNS="/proc/nowhere"), 2, "/proc/nowhere", "RAILBED_RUNS")
+    assert_one_sentence(railbed(tmp_path, "check", RAILBED_RUNS="/proc/nowhere"), 2, "/proc/nowhere", "RAILBED_RUNS")
 
 
 def test_parse_prints_facts(tmp_path: Path) -> None:
@@ -184,7 +184,7 @@ def test_parse_reads_a_saved_sysfs_folder(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", [b"", b"\xff\xfe\x00\x01" * 100, b"{" * 100_000, b"[[[[", b"nonsense\n" * 1000])
 def test_parse_refuses_what_it_does_not_know(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "odd.txt").write_bytes(content)
-    said_once(railbed(tmp_path, "parse", "ip_link", "odd.txt"), 2, "odd.txt cannot be parsed as ip_link")
+    assert_one_sentence(railbed(tmp_path, "parse", "ip_link", "odd.txt"), 2, "odd.txt cannot be parsed as ip_link")
 
 
 def test_parse_list_names_every_probe(tmp_path: Path) -> None:

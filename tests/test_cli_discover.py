@@ -24,17 +24,17 @@ def recording(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def found(tmp_path: Path, recording: Path) -> Path:
+def cluster_file(tmp_path: Path, recording: Path) -> Path:
     """Return the file of the recorded machines."""
     assert railbed(tmp_path, "discover", "--replay", recording, "-c", "found.yaml").code == 0
     return tmp_path / "found.yaml"
 
 
-def test_the_login_of_the_recording_stays(tmp_path: Path, recording: Path, found: Path) -> None:
+def test_the_login_of_the_recording_stays(tmp_path: Path, recording: Path, cluster_file: Path) -> None:
     login = clusterfile.load(recording / "cluster.yaml").login
     assert login.key
-    assert clusterfile.load(found).login == login
-    result = railbed(tmp_path, "discover", "--replay", recording, "-c", found, "--json")
+    assert clusterfile.load(cluster_file).login == login
+    result = railbed(tmp_path, "discover", "--replay", recording, "-c", cluster_file, "--json")
     assert result.code == 0, result
     assert not [record for record in result.records if record["kind"] == "change"]
 
@@ -46,7 +46,7 @@ def rediscover(folder: Path, recording: Path, file: str | Path = "found.yaml") -
     return result.err
 
 
-def say(recording: Path, node: str, **outputs: str | None) -> None:
+def set_outputs(recording: Path, node: str, **outputs: str | None) -> None:
     """Replace the recorded output of a machine; None is a probe that got no answer."""
     shutil.rmtree(recording / node)
     with Recorder(recording) as recorder:
@@ -66,30 +66,32 @@ def say(recording: Path, node: str, **outputs: str | None) -> None:
             )
 
 
-def test_a_machine_that_tells_nothing_loses_nothing(tmp_path: Path, recording: Path, found: Path) -> None:
-    before = found.read_bytes()
-    say(recording, "vm1", hostname=None, ip_addr=None, ip_link=None, rdma_link=None, infiniband=None, gpu=None)
+def test_a_machine_that_tells_nothing_loses_nothing(tmp_path: Path, recording: Path, cluster_file: Path) -> None:
+    before = cluster_file.read_bytes()
+    set_outputs(recording, "vm1", hostname=None, ip_addr=None, ip_link=None, rdma_link=None, infiniband=None, gpu=None)
     result = railbed(tmp_path, "discover", "--replay", recording, "-c", "found.yaml", "--write", "--json")
     assert result.code == 0, result
-    assert found.read_bytes() == before
-    told = [record["message"] for record in result.records if record.get("name") == "notice"]
-    assert len(told) == 3
-    assert all("192.168.250.201" in message and "timed out" in message for message in told)
+    assert cluster_file.read_bytes() == before
+    messages = [record["message"] for record in result.records if record.get("name") == "notice"]
+    assert len(messages) == 3
+    assert all("192.168.250.201" in message and "timed out" in message for message in messages)
 
 
 @pytest.mark.parametrize("name", ["_vm", "-vm", "(none)", "ü", "", "v" * 70])
 def test_any_hostname_gives_a_file(tmp_path: Path, recording: Path, name: str) -> None:
-    say(recording, "vm1", hostname=f"==> hostname <==\n{name}\n")
+    set_outputs(recording, "vm1", hostname=f"==> hostname <==\n{name}\n")
     result = railbed(tmp_path, "discover", "--replay", recording, "-c", "odd.yaml")
     assert result.code == 0, result
     assert len(clusterfile.load(tmp_path / "odd.yaml").nodes) == 2
 
 
-def test_a_known_name_on_another_machine_is_not_overwritten(tmp_path: Path, recording: Path, found: Path) -> None:
-    elsewhere = found.read_text().replace("192.168.250.201", "192.168.250.77")
-    found.write_text(elsewhere)
+def test_a_known_name_on_another_machine_is_not_overwritten(
+    tmp_path: Path, recording: Path, cluster_file: Path
+) -> None:
+    elsewhere = cluster_file.read_text().replace("192.168.250.201", "192.168.250.77")
+    cluster_file.write_text(elsewhere)
     rediscover(tmp_path, recording)
-    nodes = clusterfile.load(found).nodes
+    nodes = clusterfile.load(cluster_file).nodes
     assert {name: node.host for name, node in nodes.items()} == {
         "vm1": "192.168.250.77",
         "vm2": "192.168.250.202",
@@ -147,27 +149,27 @@ def test_a_deleted_folder_is_said(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
-def test_line_ends_and_encoding_stay(tmp_path: Path, recording: Path, found: Path, mark: bytes) -> None:
-    right = found.read_bytes()
+def test_line_ends_and_encoding_stay(tmp_path: Path, recording: Path, cluster_file: Path, mark: bytes) -> None:
+    right = cluster_file.read_bytes()
     lines = [line for line in right.splitlines() if b"Ethernet1/3" not in line]
     comment = "# Gerät\r\n".encode()
-    found.write_bytes(mark + comment + b"".join(line + b"\r\n" for line in lines))
+    cluster_file.write_bytes(mark + comment + b"".join(line + b"\r\n" for line in lines))
     result = railbed(
         tmp_path, "discover", "--replay", recording, "-c", "found.yaml", "--write", LC_ALL="C", PYTHONUTF8="0"
     )
     assert result.code == 0, result
-    assert found.read_bytes() == mark + comment + right.replace(b"\n", b"\r\n")
+    assert cluster_file.read_bytes() == mark + comment + right.replace(b"\n", b"\r\n")
 
 
-def test_a_link_and_the_mode_stay(tmp_path: Path, recording: Path, found: Path) -> None:
-    right = found.read_text()
+def test_a_link_and_the_mode_stay(tmp_path: Path, recording: Path, cluster_file: Path) -> None:
+    right = cluster_file.read_text()
     (tmp_path / "real").mkdir()
-    real = found.rename(tmp_path / "real" / "lab.yaml")
+    real = cluster_file.rename(tmp_path / "real" / "lab.yaml")
     real.write_text(right.replace("rocep11s0", "old"))
     real.chmod(0o640)
-    found.symlink_to(Path("real", "lab.yaml"))
+    cluster_file.symlink_to(Path("real", "lab.yaml"))
     rediscover(tmp_path, recording)
-    assert found.is_symlink()
+    assert cluster_file.is_symlink()
     assert real.read_text() == right
     assert real.stat().st_mode & 0o7777 == 0o640
     assert os.listdir(tmp_path / "real") == ["lab.yaml"]  # noqa: PTH208

@@ -180,9 +180,9 @@ def test_ctrl_c_and_kill_end_everything_and_say_so(three: Servers, tmp_path: Pat
     assert process.returncode == 130
     (run,) = railbed(tmp_path, "runs", "--json").records
     assert run["status"] == "interrupted"
-    said, kept, again = err.decode().splitlines()
-    assert said == "railbed: interrupted"
-    assert kept.startswith(f"  saved in runs/{run['id']}: ")
+    sentence, saved, again = err.decode().splitlines()
+    assert sentence == "railbed: interrupted"
+    assert saved.startswith(f"  saved in runs/{run['id']}: ")
     assert again == "  start again: railbed check"
     deadline = time.monotonic() + 15
     while running(tmp_path / "slow-python") and time.monotonic() < deadline:

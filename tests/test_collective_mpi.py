@@ -43,7 +43,7 @@ def test_the_same_bits_as_over_gloo(starter: Starter, over_gloo: list[float], ra
     started = starter.run(ranks, settings, checkpoints="", transport="mpi", machines=(0,) * ranks)
     for rank in started:
         assert losses(rank) == (over_gloo if ranks == 2 else pytest.approx(over_gloo, rel=1e-5))
-    (message,) = started[0].said("transport")
+    (message,) = started[0].messages_of("transport")
     assert message["engine"] == "mpi"
     assert message["reason"].startswith("mpi within one machine: ")
     assert "as requested" in message["reason"]
@@ -68,7 +68,7 @@ def test_a_killed_rank_blocks_the_other_until_it_is_ended(starter: Starter) -> N
     first.read(until=lambda message: message["kind"] == "progress")
     second.kill()
     first.read(until=lambda message: message["kind"] == "alive" and message["step"] > 0)
-    assert not first.said("done")
+    assert not first.messages_of("done")
     first.kill()
     wait_for(lambda: shared_memory() <= before)
 
@@ -76,7 +76,7 @@ def test_a_killed_rank_blocks_the_other_until_it_is_ended(starter: Starter) -> N
 def test_without_rdma_auto_takes_gloo_and_says_why(starter: Starter) -> None:
     reason = "no RDMA device rxe0 port 1 on the node"
     ranks = starter.run(2, recipe(steps=2), checkpoints="", node="node7", no_rdma=reason)
-    (message,) = ranks[0].said("transport")
+    (message,) = ranks[0].messages_of("transport")
     assert (message["engine"], message["falls_back"]) == ("gloo", True)
     assert "gloo over TCP (lo): " in message["reason"]
     assert f"because node7: {reason}" in message["reason"]
@@ -87,7 +87,7 @@ def refused(starter: Starter, **fields: Any) -> str:
     for rank in ranks:
         rank.read()
         assert rank.process.wait(60) == 1
-    (error,) = ranks[1].said("error")
+    (error,) = ranks[1].messages_of("error")
     assert error["refused"]
     assert not error["peer"]
     return str(error["sentence"])

@@ -64,11 +64,11 @@ def test_what_changed_in_the_cluster_is_reported(tmp_path: Path) -> None:
 
 
 def test_training_runs_are_compared_and_wrong_names_are_reported(tmp_path: Path) -> None:
-    one, other = training_run(steps=20, fails_at=None), training_run(steps=20, fails_at=None)
-    told = railbed(tmp_path, "compare", one, other, "--json")
-    assert {"loss", "tokens_per_second"} <= {record["name"] for record in told.records}
-    assert railbed(tmp_path, "compare", one, "nothing").code == 2
-    assert railbed(tmp_path, "compare", one).code == 2
+    first, second = training_run(steps=20, fails_at=None), training_run(steps=20, fails_at=None)
+    result = railbed(tmp_path, "compare", first, second, "--json")
+    assert {"loss", "tokens_per_second"} <= {record["name"] for record in result.records}
+    assert railbed(tmp_path, "compare", first, "nothing").code == 2
+    assert railbed(tmp_path, "compare", first).code == 2
 
 
 def test_many_changes_are_not_all_listed_and_each_is_reported_in_short(tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_a_large_change_is_never_called_unchanged(tmp_path: Path) -> None:
     after = run_of([10.2, 10.3, 10.1], [2.88, 1.2, 9.4], Verdict.OK)
     records = railbed(tmp_path, "compare", before, after, "--json").records
     numbers = {record["of"].split(",")[1]: record for record in records if "outcome" in record}
-    assert {name: one["outcome"] for name, one in numbers.items()} == {
+    assert {name: entry["outcome"] for name, entry in numbers.items()} == {
         " test fast": "changed",
         " test noisy": "unclear",
     }
@@ -149,9 +149,9 @@ def test_settings_that_differ_are_listed(tmp_path: Path) -> None:
 
 
 def test_runs_of_different_verbs_are_not_compared_setting_by_setting(tmp_path: Path) -> None:
-    told = railbed(tmp_path, "compare", run_of([1], [1], Verdict.OK), training_run(steps=20, fails_at=None), "--json")
+    result = railbed(tmp_path, "compare", run_of([1], [1], Verdict.OK), training_run(steps=20, fails_at=None), "--json")
     settings = {
-        record["of"]: (record["before"], record["after"]) for record in told.records if record["name"] == "setting"
+        record["of"]: (record["before"], record["after"]) for record in result.records if record["name"] == "setting"
     }
     assert sorted(settings) == ["choices of ranks", "command", "settings of a recipe"]
     assert settings["choices of ranks"][0] is None
@@ -200,6 +200,6 @@ def test_numbers_that_no_quotient_reaches(tmp_path: Path) -> None:
 @pytest.mark.parametrize("values", [(1e-300, 1e300), (1e300, 1e-300), (5e-324, 2.0), (0.0, 1.0), (-1e-300, -1e300)])
 def test_numbers_too_far_apart_to_divide_are_compared(tmp_path: Path, values: tuple[float, float]) -> None:
     before, after = (run_of([value], [1], Verdict.OK) for value in values)
-    told = railbed(tmp_path, "compare", before, after, "--json")
-    assert told.code == 0
+    result = railbed(tmp_path, "compare", before, after, "--json")
+    assert result.code == 0
     assert railbed(tmp_path, "compare", before, after).code == 0

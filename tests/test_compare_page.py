@@ -18,7 +18,7 @@ from railbed.report.formats.html import as_html
 from tests.support.browser import NARROW, Browser
 from tests.support.cli import railbed
 from tests.support.runs import finding, plain_run, training_run
-from tests.test_cli import said_once
+from tests.test_cli import assert_one_sentence
 
 pytestmark = pytest.mark.whole
 
@@ -164,8 +164,10 @@ def test_as_records_and_on_standard_output(tmp_path: Path) -> None:
     assert {record["kind"] for record in rest} == {"comparison", "change"}
     assert [record["share"] for record in rest if record.get("of", "").endswith("test none, to b")] == [None]
     assert railbed(tmp_path, "compare", before, after, "-o", "-").out.startswith("<!doctype html>")
-    said_once(railbed(tmp_path, "compare", before, after, "-o", "-", "--json"), 2, "both write to standard output")
-    said_once(railbed(tmp_path, "compare", before, after, "-o", "no/such/x.html"), 2, "cannot write the page")
+    assert_one_sentence(
+        railbed(tmp_path, "compare", before, after, "-o", "-", "--json"), 2, "both write to standard output"
+    )
+    assert_one_sentence(railbed(tmp_path, "compare", before, after, "-o", "no/such/x.html"), 2, "cannot write the page")
 
 
 def test_what_a_device_says_stays_text() -> None:

@@ -154,7 +154,7 @@ def test_an_agent_says_that_the_disk_is_full(disk: Path) -> None:
         assert process.stdout
         process.stdin.write(request)
         process.stdin.flush()
-        ended = next(one for line in process.stdout if (one := json.loads(line))["kind"] == "exit")
+        ended = next(message for line in process.stdout if (message := json.loads(line))["kind"] == "exit")
         process.stdin.close()
         assert process.wait(20) == 0
     assert ended["why"] == f"{disk}/run/rank3.g1.json cannot be written: the disk is full"

@@ -233,8 +233,8 @@ for number in range(200):
 """
 
 
-@pytest.mark.parametrize(("faults", "seen"), [([], "[2]"), ([["mark", "rail0", "1M"]], "[2, 3]")])
-def test_marks_are_seen_by_the_receiver(healed: RunningLab, faults: list[list[str]], seen: str) -> None:
+@pytest.mark.parametrize(("faults", "codepoints"), [([], "[2]"), ([["mark", "rail0", "1M"]], "[2, 3]")])
+def test_marks_are_seen_by_the_receiver(healed: RunningLab, faults: list[list[str]], codepoints: str) -> None:
     """ECT(0) goes out, and what comes faster than the rate arrives as CE."""
     for fault in faults:
         assert healed.fault(*fault).code == 0
@@ -242,7 +242,7 @@ def test_marks_are_seen_by_the_receiver(healed: RunningLab, faults: list[list[st
         assert receiver.stdout is not None
         assert receiver.stdout.readline() == "ready\n"
         assert healed.run_inside("node2", f"python3 -c {shlex.quote(SEND)}").code == 0
-        assert receiver.stdout.read().strip() == seen
+        assert receiver.stdout.read().strip() == codepoints
 
 
 def test_a_slow_rail_is_slow(healed: RunningLab) -> None:

@@ -94,7 +94,7 @@ async def launch(
     lab: RunningLab, job: Counting, faults: Mapping[int, Sequence[str]], until: str, return_seconds: float
 ) -> list[Event]:
     """Run a job, inject faults when their step is reached, and leave it when a given message arrives."""
-    told: list[Event] = []
+    events: list[Event] = []
     pending = dict(faults)
     cluster = clusterfile.load(lab.cluster)
     async with live_connector() as connect, Fleet(targets_of(cluster), connect, timeout=20.0) as fleet:
@@ -108,13 +108,13 @@ async def launch(
         async with aclosing(supervisor.run()) as records:
             async for record in records:
                 assert isinstance(record, Event)
-                told.append(record)
+                events.append(record)
                 step = max(job.reached.values(), default=0)
                 for at in [at for at in pending if step >= at]:
                     await asyncio.to_thread(lab.fault, *pending.pop(at))
                 if record.message == until and not pending:
                     break
-    return told
+    return events
 
 
 def run(
@@ -136,11 +136,11 @@ def ranks_left(lab: RunningLab) -> str:
 
 
 def test_ranks_run_on_every_node_and_end(lab: RunningLab) -> None:
-    told = run(lab, Counting(10))
-    assert named(told, "done")
-    assert {event.subject for event in named(told, "checkpoint")} == {"node1", "node2", "node3"}
-    assert {event.data["rank"] for event in named(told, "checkpoint")} == set(range(6))
-    assert any("rank 5 of 6 begins at 0" in event.message for event in named(told, "log"))
+    events = run(lab, Counting(10))
+    assert named(events, "done")
+    assert {event.subject for event in named(events, "checkpoint")} == {"node1", "node2", "node3"}
+    assert {event.data["rank"] for event in named(events, "checkpoint")} == set(range(6))
+    assert any("rank 5 of 6 begins at 0" in event.message for event in named(events, "log"))
     wait_for(lambda: ranks_left(lab) == "0")
 
 

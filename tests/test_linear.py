@@ -80,20 +80,20 @@ def test_a_linear_expression_is_not(pattern: str) -> None:
 @cache
 def readers() -> dict[str, tuple[Callable[[str], object], list[str]]]:
     """Return everything that reads foreign text, with texts that it understands."""
-    found: dict[str, tuple[Callable[[str], object], list[str]]] = {}
+    readers_by_name: dict[str, tuple[Callable[[str], object], list[str]]] = {}
     for name, probe in all_probes().items():
-        found[f"probe {name}"] = (probe.parse, texts(CASES / "probes" / name))
+        readers_by_name[f"probe {name}"] = (probe.parse, texts(CASES / "probes" / name))
     for name, tool in all_tools().items():
 
         def parse(text: str, tool_parse: Callable[[str], object] = tool.parse) -> object:
             return tool_parse(unwrap(text).output)
 
-        found[f"tool {name}"] = (parse, texts(CASES / "tools" / name))
-    found["scrub"] = (lambda text: scrub(text.encode()), SECRETS)
+        readers_by_name[f"tool {name}"] = (parse, texts(CASES / "tools" / name))
+    readers_by_name["scrub"] = (lambda text: scrub(text.encode()), SECRETS)
     event = '{"kind":"event","name":"reading","data":{"names":["a","b"]}}'
-    found["record"] = (lambda text: read_record(text.encode()), [event])
-    found["message"] = (lambda text: decode(text.encode()), ['{"kind":"hello","pid":1}'])
-    return found
+    readers_by_name["record"] = (lambda text: read_record(text.encode()), [event])
+    readers_by_name["message"] = (lambda text: decode(text.encode()), ['{"kind":"hello","pid":1}'])
+    return readers_by_name
 
 
 SECRETS = [

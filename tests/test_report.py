@@ -10,7 +10,7 @@ from railbed.model.record import Verdict
 from tests.support.browser import Browser
 from tests.support.cli import railbed
 from tests.support.runs import finding, plain_run, training_run
-from tests.test_cli import said_once
+from tests.test_cli import assert_one_sentence
 
 pytestmark = pytest.mark.whole
 
@@ -61,18 +61,20 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
 
 
 def test_wrong_input_is_one_sentence(tmp_path: Path) -> None:
-    said_once(railbed(tmp_path, "report"), 2, "there is no run in", "railbed check")
+    assert_one_sentence(railbed(tmp_path, "report"), 2, "there is no run in", "railbed check")
     run = plain_run()
     (tmp_path / "loop").symlink_to("loop")
-    for given in ("nothing", "20200101-000000-check", "../../etc", ""):
-        said_once(railbed(tmp_path, "report", given), 2, "no run")
-    said_once(railbed(tmp_path, "report", "."), 2, ". is not a run")
-    said_once(railbed(tmp_path, "report", run, "-o", "/dev/null"), 2, "/dev/null: it is not a file")
-    said_once(railbed(tmp_path, "report", run, "-o", "."), 2, "it is not a file")
-    said_once(railbed(tmp_path, "report", run, "-o", "no/such/folder/x.html"), 2, "No such file or directory")
-    said_once(railbed(tmp_path, "report", run, "-o", "loop"), 2, "cannot write the page to loop")
-    said_once(railbed(tmp_path, "report", run, "-o", "/proc/x.html"), 2, "cannot write the page to /proc/x.html")
-    said_once(railbed(tmp_path, "report", "a", "b"), 2, "b")
+    for wrong in ("nothing", "20200101-000000-check", "../../etc", ""):
+        assert_one_sentence(railbed(tmp_path, "report", wrong), 2, "no run")
+    assert_one_sentence(railbed(tmp_path, "report", "."), 2, ". is not a run")
+    assert_one_sentence(railbed(tmp_path, "report", run, "-o", "/dev/null"), 2, "/dev/null: it is not a file")
+    assert_one_sentence(railbed(tmp_path, "report", run, "-o", "."), 2, "it is not a file")
+    assert_one_sentence(railbed(tmp_path, "report", run, "-o", "no/such/folder/x.html"), 2, "No such file or directory")
+    assert_one_sentence(railbed(tmp_path, "report", run, "-o", "loop"), 2, "cannot write the page to loop")
+    assert_one_sentence(
+        railbed(tmp_path, "report", run, "-o", "/proc/x.html"), 2, "cannot write the page to /proc/x.html"
+    )
+    assert_one_sentence(railbed(tmp_path, "report", "a", "b"), 2, "b")
     assert Path("/dev/null").is_char_device()
 
 

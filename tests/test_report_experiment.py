@@ -35,12 +35,12 @@ def compared(number: int, a: Sequence[float], b: Sequence[float], *, name: str =
     comparison = question.comparisons[number - 1]
     sides = [Side(arm=question.a, step=comparison.a), Side(arm=question.b, step=comparison.b)]
     contest = Contest(number=number, comparison=comparison, a=sides[0], b=sides[1])
-    told: list[Record] = [
+    measurements: list[Record] = [
         contest.add(side, at, value)
         for side, values in zip(sides, (a, b), strict=True)
         for at, value in enumerate(values, 1)
     ]
-    return [*told, *answer(contest)]
+    return [*measurements, *answer(contest)]
 
 
 def experiment_run() -> Path:
@@ -54,19 +54,19 @@ def test_the_plots_and_the_table_have_the_numbers_of_the_records() -> None:
     assert [(trace["name"], trace["y"]) for trace in first.traces] == [("RDMA", list(RDMA)), ("TCP", list(TCP))]
     assert first.keys == [("RDMA", "c1"), ("TCP", "c2")]
     assert [trace["name"] for trace in second.traces] == ["RDMA", "TCP"]
-    told = {
+    bounds = {
         (measurement.labels["comparison"], measurement.labels["bound"]): measurement.value
         for measurement in run.measurements
         if measurement.name == "difference"
     }
     mean = sum(RDMA) / 3
     (dots,) = differences.traces
-    assert dots["x"][0] == pytest.approx(100 * told[1, "mean"] / mean)
-    assert dots["error_x"]["array"][0] == pytest.approx(100 * (told[1, "high"] - told[1, "mean"]) / mean)
+    assert dots["x"][0] == pytest.approx(100 * bounds[1, "mean"] / mean)
+    assert dots["error_x"]["array"][0] == pytest.approx(100 * (bounds[1, "high"] - bounds[1, "mean"]) / mean)
     (table,) = (block for block in blocks if isinstance(block, Table))
     low = table.rows[0][table.columns.index("at least")]
     assert isinstance(low, Value)
-    assert low.value == pytest.approx(told[1, "low"] / mean)
+    assert low.value == pytest.approx(bounds[1, "low"] / mean)
 
 
 def test_the_verdict_says_whether_a_difference_is_seen() -> None:

@@ -20,7 +20,7 @@ from railbed.store import record_lines
 from tests.support.cli import railbed
 from tests.support.events import event
 from tests.support.runs import STARTED, finding, plain_run, training_run
-from tests.test_cli import said_once
+from tests.test_cli import assert_one_sentence
 
 pytestmark = pytest.mark.whole
 
@@ -35,12 +35,19 @@ def runs_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def bandwidth(value: float, **labels: str | int) -> Measurement:
-    told: dict[str, str | int] = {"tool": "iperf3", "test": "iperf3", "from": "a", "to": "b", "rail": "rail0", **labels}
-    return Measurement(name="bandwidth", value=value, unit="Gb/s", labels=told, time=STARTED)
+    all_labels: dict[str, str | int] = {
+        "tool": "iperf3",
+        "test": "iperf3",
+        "from": "a",
+        "to": "b",
+        "rail": "rail0",
+        **labels,
+    }
+    return Measurement(name="bandwidth", value=value, unit="Gb/s", labels=all_labels, time=STARTED)
 
 
 def blocks(report: dict[str, Any], section: str, kind: str) -> list[dict[str, Any]]:
-    (section_found,) = [one for one in report["sections"] if one["name"] == section]
+    (section_found,) = [entry for entry in report["sections"] if entry["name"] == section]
     return [block for block in section_found["blocks"] if block["type"] == kind]
 
 
@@ -63,7 +70,7 @@ def test_every_format_has_its_file_and_can_go_to_standard_output(tmp_path: Path)
 
 def test_wrong_arguments_are_one_sentence(tmp_path: Path) -> None:
     plain_run()
-    said_once(railbed(tmp_path, "report", "--json", "-o", "-"), 2, "both write to standard output")
+    assert_one_sentence(railbed(tmp_path, "report", "--json", "-o", "-"), 2, "both write to standard output")
     assert railbed(tmp_path, "report", "--format", "pdf").code == 2
 
 
@@ -75,8 +82,8 @@ def test_numbers_as_data_are_those_of_the_records_to_the_last_digit() -> None:
     cells = dict(zip(table["columns"], table["rows"][0], strict=True))
     assert cells["median"] == {"value": 5 * ODD, "unit": "Gb/s", "text": "1.667"}
     (spread,) = blocks(report, "method", "table")
-    told = dict(zip(spread["columns"], spread["rows"][0], strict=True))
-    assert (told["values"]["value"], told["least"]["value"], told["most"]["value"]) == (3, ODD, 10 * ODD)
+    figures = dict(zip(spread["columns"], spread["rows"][0], strict=True))
+    assert (figures["values"]["value"], figures["least"]["value"], figures["most"]["value"]) == (3, ODD, 10 * ODD)
     assert [float(row["value"]) for row in rows(as_csv(run))] == values
 
 
@@ -86,9 +93,15 @@ def test_every_measurement_is_a_row_and_no_other() -> None:
     wanted = [record for record in records if record["kind"] == "measurement"]
     table = rows(as_csv(run))
     assert len(table) == len(wanted) > 100
-    for row, one in zip(table, wanted, strict=True):
-        assert (row["name"], float(row["value"]), row["unit"]) == (one["name"], one["value"], one["unit"])
-        assert {name: row[name] for name in one["labels"]} == {name: str(one["labels"][name]) for name in one["labels"]}
+    for row, measurement in zip(table, wanted, strict=True):
+        assert (row["name"], float(row["value"]), row["unit"]) == (
+            measurement["name"],
+            measurement["value"],
+            measurement["unit"],
+        )
+        assert {name: row[name] for name in measurement["labels"]} == {
+            name: str(measurement["labels"][name]) for name in measurement["labels"]
+        }
 
 
 def test_lines_as_data_are_whole_and_not_rounded() -> None:
@@ -114,9 +127,9 @@ def test_all_formats_have_the_same_sections_and_verdict() -> None:
 def test_markdown_tables_are_whole_and_plots_are_tables_or_named() -> None:
     text = as_markdown(describe(read(training_run())))
     lines = text.splitlines()
-    for one, other in pairwise(lines):
-        if one.startswith("|") and other.startswith("|"):
-            assert one.replace(r"\|", "").count("|") == other.replace(r"\|", "").count("|")
+    for earlier, later in pairwise(lines):
+        if earlier.startswith("|") and later.startswith("|"):
+            assert earlier.replace(r"\|", "").count("|") == later.replace(r"\|", "").count("|")
     assert "300 points, left out here" in text
     short = as_markdown(describe(read(training_run(steps=5, fails_at=None))))
     assert "**Loss, nat per token**\n\n|  | training | validation |\n| --- | ---: | ---: |\n| 1 | 8." in short

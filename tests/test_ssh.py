@@ -36,7 +36,7 @@ def three(tmp_path: Path) -> Iterator[Servers]:
 
 
 @pytest.fixture
-def one(tmp_path: Path) -> Iterator[Servers]:
+def single(tmp_path: Path) -> Iterator[Servers]:
     with running_servers(1, tmp_path, options=["LogLevel VERBOSE"]) as servers:
         yield servers
 
@@ -85,22 +85,22 @@ async def test_every_machine_answers_over_one_connection(three: Servers) -> None
 
 
 @pytest.mark.soak
-async def test_a_connection_outlives_half_a_minute_without_an_answer(one: Servers) -> None:
+async def test_a_connection_outlives_half_a_minute_without_an_answer(single: Servers) -> None:
     """An emulated processor that is busy stores ten megabytes for a minute, and answers nothing in between."""
-    (target,) = targets(one)
+    (target,) = targets(single)
     async with live_connector() as connect, connect(target) as transport, transport.open("cat") as program:
         await program.write(b"before ")
         assert await program.read(1) == b"before "
-        one.servers[0].freeze()
+        single.servers[0].freeze()
         await program.write(b"after")
         await asyncio.sleep(35)
-        one.servers[0].thaw()
+        single.servers[0].thaw()
         assert await program.read(1) == b"after"
 
 
-async def test_a_program_that_is_not_awaited_is_ended_and_takes_no_room(one: Servers, tmp_path: Path) -> None:
+async def test_a_program_that_is_not_awaited_is_ended_and_takes_no_room(single: Servers, tmp_path: Path) -> None:
     """A server allows ten programs per connection; one that was not waited for would count, and run, until it ends."""
-    (target,) = targets(one)
+    (target,) = targets(single)
     async with live_connector() as connect, connect(target) as transport:
 
         async def start(command: str) -> None:
@@ -119,7 +119,7 @@ async def test_a_program_that_is_not_awaited_is_ended_and_takes_no_room(one: Ser
                 assert time.monotonic() < deadline
                 await asyncio.sleep(0.02)
         await start("true")
-    assert (one.folder / f"{target.host}.log").read_text().count("Accepted publickey") == 1
+    assert (single.folder / f"{target.host}.log").read_text().count("Accepted publickey") == 1
 
 
 async def test_a_dead_machine_is_a_value_and_nothing_else_is_lost(three: Servers) -> None:
@@ -163,24 +163,26 @@ async def test_a_machine_that_freezes_costs_its_own_timeout(three: Servers, tmp_
     assert answers["n1"].seconds < answers["n3"].seconds
 
 
-async def test_first_contact_shows_the_fingerprint(one: Servers) -> None:
-    one.known_hosts.write_text("")
-    shown = subprocess.run(["ssh-keygen", "-lf", one.folder / "host.pub"], capture_output=True, text=True, check=True)
+async def test_first_contact_shows_the_fingerprint(single: Servers) -> None:
+    single.known_hosts.write_text("")
+    shown = subprocess.run(
+        ["ssh-keygen", "-lf", single.folder / "host.pub"], capture_output=True, text=True, check=True
+    )
     with pytest.raises(HostKeyUnknown) as caught:
-        await log_in(targets(one)[0])
+        await log_in(targets(single)[0])
     assert shown.stdout.split()[1] in caught.value.message
     assert "accept it" in caught.value.hint
-    assert f"-p {one.servers[0].port}" in caught.value.hint
+    assert f"-p {single.servers[0].port}" in caught.value.hint
 
 
 async def test_known_hosts_none_in_the_users_configuration_accepts_nothing(
-    one: Servers, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    single: Servers, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     home = tmp_path / "home"
     (home / ".ssh").mkdir(parents=True)
     (home / ".ssh" / "config").write_text("Host *\n  UserKnownHostsFile none\n  StrictHostKeyChecking no\n")
     monkeypatch.setenv("HOME", str(home))
-    target = Target(name="n1", host=one.servers[0].address, login=login(one, one.servers[0], known_hosts=None))
+    target = Target(name="n1", host=single.servers[0].address, login=login(single, single.servers[0], known_hosts=None))
     with pytest.raises(HostKeyUnknown):
         await log_in(target)
 
@@ -194,8 +196,10 @@ async def test_known_hosts_none_in_the_users_configuration_accepts_nothing(
         ({"password": Secret(keyring="railbed-test/nobody")}, "keyring"),
     ],
 )
-async def test_a_login_that_cannot_work_is_one_sentence(one: Servers, changes: dict[str, object], message: str) -> None:
-    target = Target(name="n1", host=one.servers[0].address, login=login(one, one.servers[0], **changes))
+async def test_a_login_that_cannot_work_is_one_sentence(
+    single: Servers, changes: dict[str, object], message: str
+) -> None:
+    target = Target(name="n1", host=single.servers[0].address, login=login(single, single.servers[0], **changes))
     with pytest.raises(DeviceError) as caught:
         await log_in(target)
     assert message in caught.value.message
@@ -227,14 +231,14 @@ async def test_a_dead_jump_host_is_reported_for_each_machine_behind_it(three: Se
 
 
 async def test_the_users_own_configuration_is_enough(
-    one: Servers, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    single: Servers, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    server = one.servers[0]
+    server = single.servers[0]
     home = tmp_path / "home"
     (home / ".ssh").mkdir(parents=True)
     (home / ".ssh" / "config").write_text(
-        f"Host trainer\n  HostName {server.address}\n  Port {server.port}\n  User {one.user}\n"
-        f"  IdentityFile {one.key}\n  UserKnownHostsFile {one.known_hosts}\n"
+        f"Host trainer\n  HostName {server.address}\n  Port {server.port}\n  User {single.user}\n"
+        f"  IdentityFile {single.key}\n  UserKnownHostsFile {single.known_hosts}\n"
     )
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
@@ -242,29 +246,29 @@ async def test_the_users_own_configuration_is_enough(
     assert answers["trainer"].outputs[0].stdout == b"hello\n"
 
 
-async def test_a_key_in_the_agent(one: Servers, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+async def test_a_key_in_the_agent(single: Servers, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     socket = tmp_path / "agent"
     agent = subprocess.Popen(["ssh-agent", "-D", "-a", str(socket)], stdout=subprocess.DEVNULL)
     try:
         while not socket.exists():
             await asyncio.sleep(0.01)
         environment = {**os.environ, "SSH_AUTH_SOCK": str(socket)}
-        subprocess.run(["ssh-add", "-q", str(one.key)], env=environment, check=True, capture_output=True)
+        subprocess.run(["ssh-add", "-q", str(single.key)], env=environment, check=True, capture_output=True)
         monkeypatch.setenv("SSH_AUTH_SOCK", str(socket))
         monkeypatch.setenv("HOME", str(tmp_path / "empty"))
-        target = Target(name="n1", host=one.servers[0].address, login=login(one, one.servers[0], key=None))
+        target = Target(name="n1", host=single.servers[0].address, login=login(single, single.servers[0], key=None))
         assert (await ask([target], HELLO))["n1"].outputs[0].stdout == b"hello\n"
     finally:
         agent.terminate()
         agent.wait()
 
 
-async def test_a_key_with_a_passphrase(one: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
-    subprocess.run(["ssh-keygen", "-q", "-p", "-P", "", "-N", "open sesame", "-f", one.key], check=True)
+async def test_a_key_with_a_passphrase(single: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
+    subprocess.run(["ssh-keygen", "-q", "-p", "-P", "", "-N", "open sesame", "-f", single.key], check=True)
     monkeypatch.setenv("RAILBED_TEST_PASSPHRASE", "open sesame")
     monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
-    server = one.servers[0]
-    with_passphrase = login(one, server, passphrase=Secret(env="RAILBED_TEST_PASSPHRASE"))
+    server = single.servers[0]
+    with_passphrase = login(single, server, passphrase=Secret(env="RAILBED_TEST_PASSPHRASE"))
     answers = await ask([Target(name="n1", host=server.address, login=with_passphrase)], HELLO)
     assert answers["n1"].outputs[0].stdout == b"hello\n"
 
@@ -304,13 +308,13 @@ async def test_each_login_to_a_jump_host_is_its_own(three: Servers) -> None:
     assert answers["good"].failure is None
 
 
-async def test_a_command_that_hangs_costs_at_most_half_of_the_devices_time(one: Servers) -> None:
+async def test_a_command_that_hangs_costs_at_most_half_of_the_devices_time(single: Servers) -> None:
     commands = [
         *HELLO,
         Command(key="hangs", script="sleep 60", timeout=60.0),
         Command(key="after", script="echo after"),
     ]
-    answer = (await ask(targets(one), commands, timeout=8.0))["n1"]
+    answer = (await ask(targets(single), commands, timeout=8.0))["n1"]
     assert answer.failure is None
     assert [output.failure for output in answer.outputs] == ["", "did not finish within 4 s", ""]
 

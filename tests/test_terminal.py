@@ -40,8 +40,8 @@ def test_each_function() -> None:
     value = {"a": HOSTILE, "b": "\U000e0001 é 漢"}
     text = escaped(json.dumps(value, ensure_ascii=False))
     assert json.loads(text) == value
-    for one in (clean(HOSTILE), printable(HOSTILE), text):
-        assert not any(piece in one for piece in STEERING)
+    for cleaned in (clean(HOSTILE), printable(HOSTILE), text):
+        assert not any(piece in cleaned for piece in STEERING)
     assert clean("é 漢\N{NO-BREAK SPACE}🙂 plain") == "é 漢\N{NO-BREAK SPACE}🙂 plain"
 
 
@@ -149,15 +149,17 @@ def test_a_run_of_somebody_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         Measurement(name=HOSTILE, value=1.0, unit=HOSTILE, labels={HOSTILE: HOSTILE}),
         event(name="notice", subject=HOSTILE, message=HOSTILE, data={HOSTILE: HOSTILE}),
     ]
-    one, other = (plain_run(records, verb="bench") for _ in range(2))
-    about = json.loads((one / "run.json").read_text())
-    (one / "run.json").write_text(json.dumps({**about, "cluster": HOSTILE, "version": HOSTILE, "arguments": [HOSTILE]}))
+    first, second = (plain_run(records, verb="bench") for _ in range(2))
+    about = json.loads((first / "run.json").read_text())
+    (first / "run.json").write_text(
+        json.dumps({**about, "cluster": HOSTILE, "version": HOSTILE, "arguments": [HOSTILE]})
+    )
     assert_harmless(on_a_terminal(tmp_path, "runs"))
     assert_harmless(on_a_terminal(tmp_path, "runs", "--json"))
-    assert_harmless(on_a_terminal(tmp_path, "compare", one, other, "--all"))
-    assert_harmless(on_a_terminal(tmp_path, "compare", one, other, "--json"))
+    assert_harmless(on_a_terminal(tmp_path, "compare", first, second, "--all"))
+    assert_harmless(on_a_terminal(tmp_path, "compare", first, second, "--json"))
     for form in ("md", "json", "csv", "html"):
-        assert_harmless(railbed(tmp_path, "report", one, "--format", form, "--output", "-").out)
+        assert_harmless(railbed(tmp_path, "report", first, "--format", form, "--output", "-").out)
 
 
 @pytest.mark.whole

@@ -51,11 +51,11 @@ def records_of(run: Path) -> list[dict[str, Any]]:
 
 def steps_of(run: Path) -> dict[str, dict[int, dict[int, float]]]:
     """Return the measurements by name, step and rank."""
-    found: dict[str, dict[int, dict[int, float]]] = defaultdict(lambda: defaultdict(dict))
+    values: dict[str, dict[int, dict[int, float]]] = defaultdict(lambda: defaultdict(dict))
     for record in records_of(run):
         if record["kind"] == "measurement" and "step" in record["labels"]:
-            found[record["name"]][record["labels"]["step"]][record["labels"]["rank"]] = record["value"]
-    return found
+            values[record["name"]][record["labels"]["step"]][record["labels"]["rank"]] = record["value"]
+    return values
 
 
 @GROUP
@@ -107,8 +107,8 @@ def test_a_model_too_big_for_the_memory_is_refused_before_the_launch(cold_folder
     folder = cold_folder
     done = railbed(folder, "train", "small.yaml", "--set", "model.width=65536", "--set", "model.layers=96")
     assert done.code == 2
-    sentence, hint, kept, again = done.err.splitlines()
-    assert kept.startswith("  saved in runs/")
+    sentence, hint, saved, again = done.err.splitlines()
+    assert saved.startswith("  saved in runs/")
     assert again.startswith("  start again: railbed train small.yaml --set model.width=65536")
     assert sentence.startswith("railbed: the model is too big for here: its 2 ranks need about ")
     assert "GB are free (4,947,906,002,944 parameters: " in sentence
@@ -134,7 +134,7 @@ def test_a_node_that_cannot_train_as_it_is_is_named_with_the_reason(cold_folder:
     other = script(folder / "python-of-n2", f"PYTHONPATH={folder / 'other'} exec {sys.executable}")
     bare = script(folder / "python-without-torch", f"exec {sys.executable} -S -E")
     with running_servers(2, tmp_path_factory.mktemp("ssh")) as servers:
-        for python, code, said in (
+        for python, code, sentence in (
             (other, 2, f"n2: {minor}, torch 2.1.7, CPU, expected {minor}, torch "),
             (bare, 3, f"railbed: not every node can train: n2: {minor}."),
             ("/nowhere/python3", 3, "railbed: not every node can train: n2: no Python at /nowhere/python3"),
@@ -144,7 +144,7 @@ def test_a_node_that_cannot_train_as_it_is_is_named_with_the_reason(cold_folder:
                 text = text.replace(f"  {name}: {{", f"  {name}: {{python: {path}, ")
             (folder / "cluster.yaml").write_text(f"{text}training: {{workdir: {folder / 'work'}}}\n")
             done = railbed(folder, "train", "small.yaml")
-            assert (done.code, said in done.err) == (code, True), done
+            assert (done.code, sentence in done.err) == (code, True), done
             assert not (folder / "work").exists()
 
 

@@ -159,9 +159,9 @@ def test_a_run_outlives_its_terminal_and_is_seen_by_two_and_stopped(folder: Path
     result = call(folder, "train", "--stop", run)
     assert (result.code, processes(folder)) == (0, [])
     assert f"{run} was stopped, and all its ranks have ended" in result.out
-    seen = viewer.end()
-    assert seen.code == 130
-    assert f"{run} was stopped" in seen.err
+    records = viewer.end()
+    assert records.code == 130
+    assert f"{run} was stopped" in records.err
     again = call(folder, "train", "--attach", run)
     assert again.code == 130
     assert "of 100000 steps: loss" in again.out
@@ -182,8 +182,8 @@ def test_a_run_that_was_killed_is_reported_and_how_to_go_on(folder: Path) -> Non
     viewer = Viewer(folder, run)
     viewer.read("checkpoint")
     os.kill(process, signal.SIGKILL)
-    seen = viewer.end()
-    for result in (seen, call(folder, "train", "--attach", run)):
+    records = viewer.end()
+    for result in (records, call(folder, "train", "--attach", run)):
         assert result.code == 3
         assert f"railbed: {run} ended abnormally: its process was killed" in result.err
         assert f"`railbed train --resume {run}`" in result.err

@@ -63,16 +63,20 @@ def test_the_same_loss_on_any_ranks(starter: Starter, alone: list[float], shares
     ranks = starter.run(len(shares), recipe(), shares=shares, checkpoints="")
     for rank in ranks:
         assert losses(rank) == pytest.approx(alone, rel=1e-5)
-    samples = [tuple(message["samples"]) for rank in ranks for message in rank.said("progress") if message["step"] == 3]
+    samples = [
+        tuple(message["samples"]) for rank in ranks for message in rank.messages_of("progress") if message["step"] == 3
+    ]
     assert sorted(number for first, end in samples for number in range(first, end)) == list(range(24, 36))
 
 
 def test_a_validation_that_a_failure_prevented_is_made_up_for(starter: Starter) -> None:
     """The state of step 10 was saved, but what was due after it was never reported."""
     wanted = recipe(evaluation={"every": 10}, checkpoint={"steps": 10})
-    complete = starter.run(2, wanted)[0].said("evaluation")
+    complete = starter.run(2, wanted)[0].messages_of("evaluation")
     shutil.rmtree(starter.folder / "node1" / "step-00000020")
-    resumed = starter.run(2, wanted, resume=ResumeSource(step=10, rank=0), owes_evaluation=True)[0].said("evaluation")
+    resumed = starter.run(2, wanted, resume=ResumeSource(step=10, rank=0), owes_evaluation=True)[0].messages_of(
+        "evaluation"
+    )
     assert [message["step"] for message in resumed] == [message["step"] for message in complete] == [10, 20]
     assert [message["validation_loss"] for message in resumed] == [message["validation_loss"] for message in complete]
 
@@ -94,29 +98,32 @@ def test_an_intruder_changes_nothing_and_is_reported(starter: Starter, alone: li
     achieved = json.loads(output.read_bytes().splitlines()[-1])
     assert losses(ranks[0]) == pytest.approx(alone, rel=1e-5)
     assert set(achieved.values()) == {0}
-    (message, *_) = ranks[0].said("intrusion")
+    (message, *_) = ranks[0].messages_of("intrusion")
     assert message["address"] == "127.0.0.1"
     assert "was rejected" in message["sentence"]
 
 
 def test_an_account_is_given_of_every_step(starter: Starter) -> None:
     ranks = starter.run(2, recipe(evaluation={"every": 10}), checkpoints="")
-    (chosen,) = ranks[1].said("chosen")
+    (chosen,) = ranks[1].messages_of("chosen")
     assert (chosen["transport"], chosen["precision"], chosen["threads"], chosen["micro_batch"]) == (
         "gloo",
         "fp32",
         1,
         3,
     )
-    for message in ranks[1].said("progress"):
+    for message in ranks[1].messages_of("progress"):
         parts = sum(value for key, value in message.items() if key.endswith("_seconds") and key != "step_seconds")
         assert parts == pytest.approx(message["step_seconds"])
         assert message["bytes_sent"] == message["bytes_reduced"] == 4 * chosen["parameters"]  # 2 (n - 1) / n is 1
         assert 0 < message["mfu"] < 1
         assert message["tokens_per_second"] * 2 == pytest.approx(message["global_tokens_per_second"])
-    assert [message["step"] for message in ranks[0].said("evaluation")] == [10, 20]
-    assert ranks[0].said("evaluation")[-1]["validation_loss"] == ranks[1].said("evaluation")[-1]["validation_loss"]
-    assert ranks[0].said("alive")[0]["phase"] == "starting"
+    assert [message["step"] for message in ranks[0].messages_of("evaluation")] == [10, 20]
+    assert (
+        ranks[0].messages_of("evaluation")[-1]["validation_loss"]
+        == ranks[1].messages_of("evaluation")[-1]["validation_loss"]
+    )
+    assert ranks[0].messages_of("alive")[0]["phase"] == "starting"
 
 
 def test_ranks_with_little_memory_take_the_same_steps(tmp_path: Path, tokens: Path, alone: list[float]) -> None:
@@ -130,12 +137,12 @@ def test_ranks_with_little_memory_take_the_same_steps(tmp_path: Path, tokens: Pa
         starter.close()
     for rank in ranks:
         assert losses(rank) == pytest.approx(alone, rel=1e-5)
-    first, second = ([(m["before"], m["sequences"]) for m in rank.said("micro_batch")] for rank in ranks)
+    first, second = ([(m["before"], m["sequences"]) for m in rank.messages_of("micro_batch")] for rank in ranks)
     assert (first, second) == ([(6, 3), (3, 1)], [(6, 3)])
-    step = ranks[1].said("micro_batch")[0]["step"]
+    step = ranks[1].messages_of("micro_batch")[0]["step"]
     assert step > 2
     sentence = f"cpu ran out of memory in step {step} with 6 sequences at a time; continues with 3"
-    assert ranks[1].said("micro_batch")[0]["sentence"] == sentence
+    assert ranks[1].messages_of("micro_batch")[0]["sentence"] == sentence
 
 
 def test_a_rank_without_memory_for_one_sequence_ends_with_advice(tmp_path: Path, tokens: Path) -> None:
@@ -147,7 +154,7 @@ def test_a_rank_without_memory_for_one_sequence_ends_with_advice(tmp_path: Path,
         assert rank.process.wait(30) == 1
     finally:
         starter.close()
-    (error,) = rank.said("error")
+    (error,) = rank.messages_of("error")
     assert error["sentence"] == "cpu is out of memory, even with one sequence of 16 tokens at a time"
     assert error["hint"].startswith("use --set gradient_checkpointing=true, shorter sequences (--set model.context=8)")
     assert error["refused"] is True
@@ -159,13 +166,13 @@ def test_a_rank_that_has_nothing_to_do_is_idle_while_the_other_computes(starter:
     waits_reported = [
         record
         for rank in (busy, free)
-        for message in rank.said("progress")
+        for message in rank.messages_of("progress")
         for record in idle.receive("a", message["rank"], message)
     ]
     waits = {
         rank: median(record.value for record in waits_reported if record.labels["rank"] == rank) for rank in (0, 1)
     }
-    works = median(message["forward_seconds"] + message["backward_seconds"] for message in busy.said("progress"))
+    works = median(message["forward_seconds"] + message["backward_seconds"] for message in busy.messages_of("progress"))
     assert len(waits_reported) == 2 * 20
     assert waits[0] == 0
     assert 0.5 * works < waits[1] < 1.5 * works
@@ -182,22 +189,22 @@ def test_a_rank_that_has_nothing_to_do_is_idle_while_the_other_computes(starter:
 def test_killed_and_resumed_is_bit_equal(starter: Starter, ranks: int, wire: str) -> None:
     wanted = {**EVEN_LONG, "wire": wire}
     complete = starter.run(ranks, wanted)
-    expected = complete[0].said("checkpoint")[-1]
+    expected = complete[0].messages_of("checkpoint")[-1]
     assert expected["step"] == 60
-    assert {rank.said("checkpoint")[-1]["hash"] for rank in complete} == {expected["hash"]}
+    assert {rank.messages_of("checkpoint")[-1]["hash"] for rank in complete} == {expected["hash"]}
     for rank in range(ranks):
         shutil.rmtree(starter.folder / f"node{rank}")
     killed = starter.start(ranks, wanted)
     killed[0].read(until=lambda message: message["kind"] == "checkpoint")
     for process in killed:
         process.kill()
-    assert not killed[0].said("rank_done")
+    assert not killed[0].messages_of("rank_done")
     last = survey(starter.folder / "node0").good[0].step
     assert 10 <= last < 60
     resumed = starter.run(ranks, wanted, resume=ResumeSource(step=last, rank=0))
-    assert resumed[-1].said("resumed")[0]["step"] == last
-    assert resumed[-1].said("progress")[0]["step"] == last + 1
-    assert {rank.said("checkpoint")[-1]["hash"] for rank in resumed} == {expected["hash"]}
+    assert resumed[-1].messages_of("resumed")[0]["step"] == last
+    assert resumed[-1].messages_of("progress")[0]["step"] == last + 1
+    assert {rank.messages_of("checkpoint")[-1]["hash"] for rank in resumed} == {expected["hash"]}
     assert losses(resumed[0]) == losses(complete[0])[last:]
 
 
@@ -212,32 +219,32 @@ def test_fp16_skips_and_resumes_like_an_uninterrupted_run(tmp_path: Path, tokens
         resumed = starter.run(2, wanted, resume=ResumeSource(step=20, rank=1))
     finally:
         starter.close()
-    scales = [message["loss_scale"] for message in complete[1].said("progress")]
-    skipped = [message["step"] for message in complete[0].said("progress") if message["gradient_norm"] is None]
+    scales = [message["loss_scale"] for message in complete[1].messages_of("progress")]
+    skipped = [message["step"] for message in complete[0].messages_of("progress") if message["gradient_norm"] is None]
     assert skipped[0] == 1
     assert 3 <= len(skipped) < 20
     assert max(scales[len(skipped) + 1 :]) > min(scales)
     assert losses(resumed[0]) == losses(complete[0])[20:]
-    assert len({rank.said("checkpoint")[-1]["hash"] for rank in (*complete, *resumed)}) == 1
+    assert len({rank.messages_of("checkpoint")[-1]["hash"] for rank in (*complete, *resumed)}) == 1
 
 
 def test_a_processor_without_bf16_computes_in_fp32_and_reports_it(starter: Starter) -> None:
     if processor_has(torch.bfloat16):
         pytest.skip("this processor has bf16")
     (rank,) = starter.run(1, recipe(steps=2, precision="bf16"), checkpoints="")
-    assert rank.said("chosen")[0]["precision"] == "fp32"
-    assert rank.said("notice")[0]["sentence"].endswith("has no bf16: it computes in fp32")
+    assert rank.messages_of("chosen")[0]["precision"] == "fp32"
+    assert rank.messages_of("notice")[0]["sentence"].endswith("has no bf16: it computes in fp32")
 
 
 @pytest.mark.parametrize("wire", [pytest.param("bf16", marks=pytest.mark.soak), "bf16-feedback"])
 def test_bf16_on_the_wire_halves_the_bytes_and_keeps_the_loss(starter: Starter, wire: str) -> None:
-    whole, half = (starter.run(2, recipe(steps=30, wire=form), checkpoints="")[0] for form in ("fp32", wire))
-    sent = [message["bytes_sent"] for message in half.said("progress")]
-    full = whole.said("progress")[0]["bytes_sent"]
+    precise, half = (starter.run(2, recipe(steps=30, wire=form), checkpoints="")[0] for form in ("fp32", wire))
+    sent = [message["bytes_sent"] for message in half.messages_of("progress")]
+    full = precise.messages_of("progress")[0]["bytes_sent"]
     assert set(sent[:-1]) == {full // 2}
     assert sent[-1] == (full if wire == "bf16-feedback" else full // 2)  # the state of the last step is saved
-    assert losses(half) == pytest.approx(losses(whole), abs=TOLERANCE)
-    assert losses(half) != losses(whole)
+    assert losses(half) == pytest.approx(losses(precise), abs=TOLERANCE)
+    assert losses(half) != losses(precise)
 
 
 def test_a_node_that_comes_back_gets_the_state(starter: Starter) -> None:
@@ -256,7 +263,7 @@ def test_a_damaged_state_is_not_loaded(starter: Starter) -> None:
     (rank,) = starter.start(1, recipe(), resume=ResumeSource(step=10, rank=0))
     rank.read()
     assert rank.process.wait(30) == 1
-    (error,) = rank.said("error")
+    (error,) = rank.messages_of("error")
     assert "model.safetensors has changed since it was written" in error["sentence"]
     assert [good.step for good in survey(starter.folder / "node0").good] == [5]
 
@@ -267,8 +274,8 @@ def test_a_full_disk_does_not_end_training(tmp_path: Path, tokens: Path) -> None
         (rank,) = starter.run(1, recipe(checkpoint={"steps": 10}))
     finally:
         starter.close()
-    assert [message["step"] for message in rank.said("checkpoint_failed")] == [10, 20]
-    sentence = rank.said("checkpoint_failed")[0]["sentence"]
+    assert [message["step"] for message in rank.messages_of("checkpoint_failed")] == [10, 20]
+    sentence = rank.messages_of("checkpoint_failed")[0]["sentence"]
     assert "the checkpoint of step 10 was not saved" in sentence
     assert "training continues, there is no checkpoint yet" in sentence
     assert len(losses(rank)) == 20
@@ -282,7 +289,7 @@ def test_a_lost_rank_is_reported_as_such(starter: Starter) -> None:
     second.kill()
     first.read()
     assert first.process.wait(30) == 1
-    (error,) = first.said("error")
+    (error,) = first.messages_of("error")
     assert error["peer"] is True
     assert "rank 0 lost another rank after step" in error["sentence"]
 
@@ -291,7 +298,7 @@ def test_a_rank_that_does_not_come_is_named(starter: Starter) -> None:
     first, second = starter.start(2, recipe(), checkpoints="", timeout_seconds=4.0)
     second.kill()
     first.read()
-    (error,) = first.said("error")
+    (error,) = first.messages_of("error")
     assert error["sentence"] == "rank 1 did not join within 4 s"
 
 
@@ -312,5 +319,5 @@ def test_a_rank_does_not_outlive_its_starter(starter: Starter) -> None:
 def test_traffic_sends_what_it_should(starter: Starter) -> None:
     load = recipe(steps=5, traffic={"gradient_bytes": 10_000_000, "steps_per_second": 20.0})
     ranks = starter.run(2, load, checkpoints="")
-    assert [message["bytes_reduced"] for message in ranks[1].said("progress")] == [10_000_000] * 5
-    assert ranks[0].said("rank_done")[0]["seconds"] >= 0.2
+    assert [message["bytes_reduced"] for message in ranks[1].messages_of("progress")] == [10_000_000] * 5
+    assert ranks[0].messages_of("rank_done")[0]["seconds"] >= 0.2

@@ -31,7 +31,7 @@ from tests.support.disks import small_disk
 from tests.support.runs import plain_run
 from tests.support.terminal import Terminal
 from tests.support.watched import Generated, generated_run, write_generated
-from tests.test_cli import said_once
+from tests.test_cli import assert_one_sentence
 
 CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f]")
 
@@ -144,22 +144,26 @@ def test_samples_of_a_run_in_progress_are_complete_intervals() -> None:
 
 @pytest.mark.whole
 def test_wrong_runs_get_a_sentence(tmp_path: Path) -> None:
-    said_once(railbed(tmp_path, "watch", "nope"), 2, "there is no run 'nope'")
+    assert_one_sentence(railbed(tmp_path, "watch", "nope"), 2, "there is no run 'nope'")
     empty = plain_run([], verb="check")
-    said_once(railbed(tmp_path, "watch", empty.name), 2, "no samples and no training steps")
+    assert_one_sentence(railbed(tmp_path, "watch", empty.name), 2, "no samples and no training steps")
     folder = write_generated(Generated(nodes=2, seconds=5))
-    said_once(railbed(tmp_path, "watch", folder.name, "--exporter"), 2, "cannot be combined")
-    said_once(railbed(tmp_path, "watch", folder.name, "--port", "80"), 2, "--port needs --page or --exporter")
-    said_once(railbed(tmp_path, "watch", folder.name, "--page", "--address", "192.0.2.1"), 2, "not an address of this")
-    said_once(railbed(tmp_path, "watch", "--interval", "0.01"), 2, "greater than or equal to 0.1")
+    assert_one_sentence(railbed(tmp_path, "watch", folder.name, "--exporter"), 2, "cannot be combined")
+    assert_one_sentence(railbed(tmp_path, "watch", folder.name, "--port", "80"), 2, "--port needs --page or --exporter")
+    assert_one_sentence(
+        railbed(tmp_path, "watch", folder.name, "--page", "--address", "192.0.2.1"), 2, "not an address of this"
+    )
+    assert_one_sentence(railbed(tmp_path, "watch", "--interval", "0.01"), 2, "greater than or equal to 0.1")
 
 
 @pytest.mark.whole
 def test_an_address_that_cannot_be_served_leaves_no_run(tmp_path: Path) -> None:
-    said_once(railbed(tmp_path, "watch", "--page", "--address", "192.0.2.1"), 2, "not an address of this machine")
+    assert_one_sentence(
+        railbed(tmp_path, "watch", "--page", "--address", "192.0.2.1"), 2, "not an address of this machine"
+    )
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        said_once(railbed(tmp_path, "watch", "--page", "--port", port), 2, "the port is in use")
+        assert_one_sentence(railbed(tmp_path, "watch", "--page", "--port", port), 2, "the port is in use")
     assert not (tmp_path / "runs").exists()
 
 

@@ -62,7 +62,7 @@ def main() -> None:
         finally:
             starter.close()
         for kind in ("clock", "processor"):
-            report(f"{arguments.recipe}, by the {kind}", [rank.said("measured")[0][kind] for rank in ranks])
+            report(f"{arguments.recipe}, by the {kind}", [rank.messages_of("measured")[0][kind] for rank in ranks])
 
 
 def be_a_rank(job: TrainSpec, descriptor: int) -> None:

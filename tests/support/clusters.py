@@ -29,7 +29,7 @@ POSITIVE = st.one_of(
 PREFIXES = [IPv4Network("10.1.0.0/16"), IPv4Network("192.168.250.0/24"), IPv6Network("fd00:1::/64")]
 
 
-def given(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+def optional(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     return st.one_of(st.none(), strategy)
 
 
@@ -39,15 +39,15 @@ SECRETS = st.one_of(
 )
 LOGINS = st.builds(
     Login,
-    user=given(TEXTS),
-    port=given(PORTS),
-    jump=given(TEXTS),
-    key=given(TEXTS),
-    known_hosts=given(TEXTS),
-    password=given(SECRETS),
-    passphrase=given(SECRETS),
-    slurm_job=given(st.integers(1, 10**9)),
-    slurm_options=given(st.just(("--mem-bind=none", "--container-image=docker://a b#c"))),
+    user=optional(TEXTS),
+    port=optional(PORTS),
+    jump=optional(TEXTS),
+    key=optional(TEXTS),
+    known_hosts=optional(TEXTS),
+    password=optional(SECRETS),
+    passphrase=optional(SECRETS),
+    slurm_job=optional(st.integers(1, 10**9)),
+    slurm_options=optional(st.just(("--mem-bind=none", "--container-image=docker://a b#c"))),
 )
 POLICIES = st.builds(
     Policy,
@@ -66,14 +66,14 @@ TRAININGS = st.builds(
     python=TEXTS,
     launcher=st.lists(TEXTS, max_size=3).map(tuple),
 )
-GPUS = st.lists(st.builds(Gpu, name=TEXTS, memory_gb=given(POSITIVE)), max_size=3).map(tuple)
+GPUS = st.lists(st.builds(Gpu, name=TEXTS, memory_gb=optional(POSITIVE)), max_size=3).map(tuple)
 
 
 @st.composite
 def clusters(draw: st.DrawFn) -> Cluster:
     subnets = draw(st.dictionaries(NAMES, st.sampled_from(PREFIXES), max_size=3))
     rails = {
-        name: Rail(subnet=subnet, speed=draw(given(POSITIVE)), mtu=draw(given(st.integers(1280, 65535))))
+        name: Rail(subnet=subnet, speed=draw(optional(POSITIVE)), mtu=draw(optional(st.integers(1280, 65535))))
         for name, subnet in subnets.items()
     }
     names = draw(st.lists(NAMES, min_size=1, max_size=3, unique=True))
@@ -108,7 +108,7 @@ def ports_of(draw: st.DrawFn, netdev: str, place: int, rails: dict[str, Rail]) -
     subnet = rails[rail].subnet
     assert subnet is not None
     address: IPv4Address | IPv6Address = subnet[place]
-    device = draw(given(st.just(f"mlx5_{place}")))
+    device = draw(optional(st.just(f"mlx5_{place}")))
     return Port(netdev=netdev, rail=rail, address=address, rdma=device, rdma_port=draw(st.integers(1, 2)))
 
 

@@ -15,13 +15,13 @@ OUT = int(sys.argv[2])
 STEP = [JOB["from"]]
 
 
-def say(**message: object) -> None:
+def send(**message: object) -> None:
     os.write(OUT, json.dumps(message).encode() + b"\n")
 
 
 def beat() -> None:
     while True:
-        say(kind="alive", step=STEP[0])
+        send(kind="alive", step=STEP[0])
         time.sleep(0.5)
 
 
@@ -30,14 +30,14 @@ sys.stdout.flush()
 if JOB["stops"]:  # before its first word, as while it loads
     os.kill(os.getpid(), signal.SIGSTOP)
 if JOB["interference"]:
-    say(kind="error", step=0, sentence=JOB["interference"], peer=True, interference=True)
+    send(kind="error", step=0, sentence=JOB["interference"], peer=True, interference=True)
     sys.exit(1)
 if JOB["refuses"]:
-    say(kind="error", step=0, sentence=JOB["refuses"], hint="ask for less", peer=False, refused=True)
+    send(kind="error", step=0, sentence=JOB["refuses"], hint="ask for less", peer=False, refused=True)
     sys.exit(1)
 threading.Thread(target=beat, daemon=True).start()
 while STEP[0] < JOB["to"]:
     time.sleep(JOB["pace"])
     STEP[0] += 1
-    say(kind="progress", step=STEP[0])
-say(kind="rank_done", step=STEP[0])
+    send(kind="progress", step=STEP[0])
+send(kind="rank_done", step=STEP[0])

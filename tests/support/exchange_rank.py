@@ -35,13 +35,13 @@ def main(rank: int, port: int) -> None:
     state = torch.arange(7, dtype=torch.int64) * rank
     group.broadcast(state, 1)
     assert state.tolist() == list(range(7))
-    own, whole = torch.full((3,), float(rank)), torch.empty(6)
-    group.all_gather(whole, own)
-    assert whole.tolist() == [0, 0, 0, 1, 1, 1]
+    own, gathered = torch.full((3,), float(rank)), torch.empty(6)
+    group.all_gather(gathered, own)
+    assert gathered.tolist() == [0, 0, 0, 1, 1, 1]
     group.reduce_scatter(own, torch.arange(6.0))
     assert own.tolist() == [2 * (3 * rank + at) for at in range(3)]
-    group.all_to_all(whole, torch.arange(6.0) + 10 * rank)
-    assert whole.tolist() == [float(10 * source + 3 * rank + at) for source in range(2) for at in range(3)]
+    group.all_to_all(gathered, torch.arange(6.0) + 10 * rank)
+    assert gathered.tolist() == [float(10 * source + 3 * rank + at) for source in range(2) for at in range(3)]
     group.close()
 
 

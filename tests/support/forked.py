@@ -37,16 +37,16 @@ class Forked:
     def __init__(self) -> None:
         self.pid = 0
         self.returncode: int | None = None
-        self._told: queue.Queue[int] = queue.Queue()
+        self._pids: queue.Queue[int] = queue.Queue()
         self._ended = threading.Event()
 
     def await_pid(self) -> None:
-        self.pid = self._told.get(timeout=READY_SECONDS)
+        self.pid = self._pids.get(timeout=READY_SECONDS)
 
-    def tell(self, *, pid: int = 0, code: int | None = None) -> None:
+    def handle(self, *, pid: int = 0, code: int | None = None) -> None:
         """Handle a message of the fork server about it."""
         if code is None:
-            self._told.put(pid)
+            self._pids.put(pid)
         else:
             self.returncode = code
             self._ended.set()
@@ -98,7 +98,7 @@ class ForkServer:
             if "ready" in message:
                 self._ready.set()
             else:
-                self._ranks[message.pop("id")].tell(**message)
+                self._ranks[message.pop("id")].handle(**message)
 
     def close(self) -> None:
         self._process.send_signal(signal.SIGKILL)

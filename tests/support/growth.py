@@ -66,18 +66,22 @@ class Expression:
 
 def all_expressions() -> list[Expression]:
     """Return every regular expression in railbed: those that modules hold, and those that are given in calls."""
-    found: dict[tuple[Any, int], Expression] = {}
+    expressions: dict[tuple[Any, int], Expression] = {}
     for module, tree in _modules():
         uses = _uses(tree)
         # What is held in a table is used through a variable.
         others = set().union(*(methods for name, methods in uses.items() if name not in vars(module))) - STRING_METHODS
         for name, pattern in _held(module):
-            known = found.setdefault((pattern.pattern, pattern.flags), Expression(pattern, f"{module.__name__}.{name}"))
+            known = expressions.setdefault(
+                (pattern.pattern, pattern.flags), Expression(pattern, f"{module.__name__}.{name}")
+            )
             known.methods |= uses.get(name) or others
         for method, pattern, line in _inline(tree):
-            known = found.setdefault((pattern.pattern, pattern.flags), Expression(pattern, f"{module.__name__}:{line}"))
+            known = expressions.setdefault(
+                (pattern.pattern, pattern.flags), Expression(pattern, f"{module.__name__}:{line}")
+            )
             known.methods.add(method)
-    return list(found.values())
+    return list(expressions.values())
 
 
 def unnamed_patterns() -> list[str]:

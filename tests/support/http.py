@@ -55,8 +55,8 @@ def parse(reply: bytes) -> Answer:
 
 
 def _unchunked(body: bytes) -> bytes:
-    whole = b""
+    complete = b""
     while body:
         size, _, body = body.partition(b"\r\n")
-        whole, body = whole + body[: int(size, 16)], body[int(size, 16) + 2 :]
-    return whole
+        complete, body = complete + body[: int(size, 16)], body[int(size, 16) + 2 :]
+    return complete

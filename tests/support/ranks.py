@@ -53,7 +53,7 @@ class Rank:
             if until is not None and until(self.messages[-1]):
                 return
 
-    def said(self, kind: str) -> list[dict[str, Any]]:
+    def messages_of(self, kind: str) -> list[dict[str, Any]]:
         return [message for message in self.messages if message["kind"] == kind]
 
     def kill(self, number: int = signal.SIGKILL) -> None:
@@ -147,7 +147,7 @@ class Starter:
 
 
 def losses(rank: Rank) -> list[float]:
-    return [message["loss"] for message in rank.said("progress")]
+    return [message["loss"] for message in rank.messages_of("progress")]
 
 
 def wait_for(condition: Callable[[], bool], seconds: float = 30.0) -> None:

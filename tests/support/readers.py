@@ -192,11 +192,11 @@ RUN = {
 
 def _runs(folder: Path) -> Iterator[Reader]:
     run, other = folder / "20260101-000000-bench", folder / "20260101-000001-bench"
-    for one in (run, other):
-        one.mkdir()
-        (one / "run.json").write_text(json.dumps(RUN))
-        (one / "cluster.yaml").write_text("name: lab\nnodes: {a: {host: local}}\n")
-        (one / "records.jsonl").write_text(RECORDS)
+    for folder_of_run in (run, other):
+        folder_of_run.mkdir()
+        (folder_of_run / "run.json").write_text(json.dumps(RUN))
+        (folder_of_run / "cluster.yaml").write_text("name: lab\nnodes: {a: {host: local}}\n")
+        (folder_of_run / "records.jsonl").write_text(RECORDS)
 
     def about(text: str) -> None:
         (run / "run.json").write_text(text, errors="replace")
@@ -468,7 +468,7 @@ def _wires(folder: Path) -> Iterator[Reader]:
             for record in records_of("a", 0, decoded):
                 to_json(record)
 
-    def kept(text: str) -> None:
+    def baseline_file(text: str) -> None:
         (folder / "x.baseline.json").write_text(text, errors="replace")
         with suppress(UserError):
             baseline.read(folder / "x.baseline.json")
@@ -486,7 +486,7 @@ def _wires(folder: Path) -> Iterator[Reader]:
     yield Reader("recording", index, [f"{line}\n" for line in (*lines, "\n".join(lines))], 8)
     yield Reader("rows of a node", _sample_rows, [ROWS], 15)
     yield Reader("message of an agent", message, [json.dumps(record) for record in MESSAGES], 15)
-    yield Reader("baseline", kept, [base], 4)
+    yield Reader("baseline", baseline_file, [base], 4)
     secret = [
         '{"password": "x", "a": ["token abc123def"]}',
         "password=hunter2 user\n",

@@ -126,19 +126,19 @@ class _Training:
         )
         self.clock.now += 4.2
         for rank, node in enumerate(NODES):
-            yield from self.said(node, rank, "chosen", **chosen())
+            yield from self.rank_message(node, rank, "chosen", **chosen())
 
     def take(self, first: int, last: int) -> Iterator[Record]:
         for step in range(first, last + 1):
             self.clock.now += 0.42
             for rank, node in enumerate(NODES):
-                yield from self.said(node, rank, "progress", step=step, **self.progress(step, rank))
+                yield from self.rank_message(node, rank, "progress", step=step, **self.progress(step, rank))
             if step % 50 == 0 or step == self.steps:
                 loss = 0.12 + smooth_loss(step)
-                yield from self.said("node1", 0, "evaluation", step=step, validation_loss=loss)
+                yield from self.rank_message("node1", 0, "evaluation", step=step, validation_loss=loss)
                 for rank, node in enumerate(NODES):
                     fields = {"hash": "9f86d081884c7d65", "bytes": 25_400_000, "seconds": 0.31, "folder": "/w/ckpt"}
-                    yield from self.said(node, rank, "checkpoint", step=step, **fields)
+                    yield from self.rank_message(node, rank, "checkpoint", step=step, **fields)
 
     def progress(self, step: int, rank: int) -> dict[str, object]:
         wait = 0.055 + self.chance.random() * 0.02 + (0.5 if step % 97 == 0 else 0.0) - 0.015 * rank
@@ -163,7 +163,7 @@ class _Training:
             **({"peak_memory_bytes": 700_000_000 + 1_000_000 * rank} if step == 1 else {}),
         }
 
-    def said(self, node: str, rank: int, kind: str, **fields: object) -> Iterator[Record]:
+    def rank_message(self, node: str, rank: int, kind: str, **fields: object) -> Iterator[Record]:
         message = {"kind": kind, "rank": rank, "time": self.clock.now, **fields}
         for record in (*records_of(node, rank, message), *self.idle.receive(node, rank, message)):
             object.__setattr__(record, "time", self.clock.now)
@@ -225,13 +225,13 @@ def _story(clock: Clock, steps: int, fails_at: int | None) -> Iterator[Record]:
         clock.now += 2.6
         yield from training.start(2)
         first = fails_at // 50 * 50
-        yield from training.said("node1", 0, "resumed", step=first)
+        yield from training.rank_message("node1", 0, "resumed", step=first)
         yield from training.take(first + 1, steps)
     else:
         yield from training.take(1, steps)
     yield from path(clock)
-    yield from training.said("node1", 0, "sample", step=steps, text=SAMPLE, tokens=[1, 2, 3])
-    yield from training.said("node1", 0, "exported", folder="/var/lib/railbed/runs/x/node1/model")
+    yield from training.rank_message("node1", 0, "sample", step=steps, text=SAMPLE, tokens=[1, 2, 3])
+    yield from training.rank_message("node1", 0, "exported", folder="/var/lib/railbed/runs/x/node1/model")
     yield training.event("done", "", "every rank is done", generation=2)
 
 

@@ -23,7 +23,7 @@ class Terminal:
 
     def __init__(self, command: Sequence[str], folder: Path, env: Mapping[str, str]) -> None:
         self._ours, theirs = pty.openpty()
-        self.said = ""
+        self.output = ""
         self.process = subprocess.Popen(
             command,
             cwd=folder,
@@ -49,15 +49,15 @@ class Terminal:
     def read(self, until: str | Callable[[str], bool] = "") -> str:
         """Read until a text or state appears, or without one until the program ends; return the complete output."""
         deadline = time.monotonic() + SECONDS
-        while not until or not (until(self.said) if callable(until) else until in self.said):
-            assert time.monotonic() < deadline, self.said
+        while not until or not (until(self.output) if callable(until) else until in self.output):
+            assert time.monotonic() < deadline, self.output
             if select.select([self._ours], [], [], 0.2)[0]:
                 try:
-                    self.said += os.read(self._ours, 65536).decode(errors="replace")
+                    self.output += os.read(self._ours, 65536).decode(errors="replace")
                 except OSError:  # how a terminal tells that nobody has it open any more
-                    assert not until, self.said
+                    assert not until, self.output
                     break
-        return self.said
+        return self.output
 
     def type(self, text: str) -> None:
         """Type on its keyboard."""

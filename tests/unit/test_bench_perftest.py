@@ -26,4 +26,4 @@ def test_both_sides_are_reported_the_same_but_for_the_device() -> None:
 
 
 def test_soft_roce_may_answer_late_at_either_end() -> None:
-    assert [" -u 20 " in said for pair in ((SOFT, CARD), (CARD, SOFT)) for said in command(*pair)] == [True] * 4
+    assert [" -u 20 " in line for pair in ((SOFT, CARD), (CARD, SOFT)) for line in command(*pair)] == [True] * 4

@@ -79,8 +79,8 @@ def matrix(rails: tuple[str, ...] = ("r0",), **slow: float) -> list[Sample]:
     return samples
 
 
-def named(found: list[Outlier]) -> list[tuple[str, str]]:
-    return [(record.kind, record.name) for record in found]
+def named(outliers: list[Outlier]) -> list[tuple[str, str]]:
+    return [(record.kind, record.name) for record in outliers]
 
 
 @pytest.mark.parametrize(
@@ -242,14 +242,14 @@ def test_a_baseline_is_read_as_it_was_written(tmp_path: Path) -> None:
     ],
 )
 def test_worse_than_before_is_reported_in_the_direction_that_is_bad(name: str, now: float, verdict: Verdict) -> None:
-    kept = baseline.BaselineEntry(middle=10.0, spread=0.0, count=1, unit="")
-    assert baseline.compare([measured(now, name)], kept)[0] is verdict
+    entry = baseline.BaselineEntry(middle=10.0, spread=0.0, count=1, unit="")
+    assert baseline.compare([measured(now, name)], entry)[0] is verdict
 
 
 def test_what_lies_in_the_noise_of_the_baseline_is_as_before() -> None:
-    kept = baseline.BaselineEntry(middle=10.0, spread=1.0, count=5, unit="")
-    assert baseline.compare([measured(8.0)], kept)[0] is Verdict.OK
-    assert baseline.compare([measured(6.5)], kept)[0] is Verdict.FAIL
+    entry = baseline.BaselineEntry(middle=10.0, spread=1.0, count=5, unit="")
+    assert baseline.compare([measured(8.0)], entry)[0] is Verdict.OK
+    assert baseline.compare([measured(6.5)], entry)[0] is Verdict.FAIL
 
 
 def test_the_shell_around_a_tool_tells_version_processor_time_and_where_it_ran() -> None:
@@ -287,10 +287,10 @@ def test_a_difference_has_its_interval_by_hand() -> None:
 @given(st.lists(st.floats(1, 100), min_size=2, max_size=20), st.floats(-50, 50))
 def test_a_shift_is_found_and_turning_the_arms_turns_the_sign(values: list[float], shift: float) -> None:
     moved = [value + shift for value in values]
-    found, turned = paired_difference(values, moved), paired_difference(moved, values)
-    assert found.mean == pytest.approx(shift, abs=1e-9)
-    assert (found.low, found.high) == pytest.approx((-turned.high, -turned.low), abs=1e-9)
-    assert found.low <= found.mean <= found.high
+    difference, turned = paired_difference(values, moved), paired_difference(moved, values)
+    assert difference.mean == pytest.approx(shift, abs=1e-9)
+    assert (difference.low, difference.high) == pytest.approx((-turned.high, -turned.low), abs=1e-9)
+    assert difference.low <= difference.mean <= difference.high
 
 
 def test_the_answer_says_who_is_better_or_that_no_difference_is_seen() -> None:
@@ -322,6 +322,6 @@ def test_the_difference_of_repeats_measured_apart_is_by_welch() -> None:
 def test_apart_the_order_of_repeats_means_nothing_and_turning_the_arms_turns_the_sign(
     a: list[float], b: list[float]
 ) -> None:
-    found, turned = separate_difference(a, b), separate_difference(b[::-1], a[::-1])
-    assert (found.low, found.high) == pytest.approx((-turned.high, -turned.low), abs=1e-6)
-    assert found.low <= found.mean <= found.high
+    difference, turned = separate_difference(a, b), separate_difference(b[::-1], a[::-1])
+    assert (difference.low, difference.high) == pytest.approx((-turned.high, -turned.low), abs=1e-6)
+    assert difference.low <= difference.mean <= difference.high

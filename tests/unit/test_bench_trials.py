@@ -26,14 +26,14 @@ async def run(
     monkeypatch: pytest.MonkeyPatch, ways: Sequence[tuple[str, str]], tries: int, works_from: int
 ) -> tuple[list[list[str]], list[Record]]:
     """Run a trial whose first flow works from some attempt on; return the nodes of each attempt, and the records."""
-    asked: list[list[str]] = []
+    attempts: list[list[str]] = []
 
     async def measured_together(_: Fleet, jobs: Sequence[Assignment]) -> list[Measured | NotMeasured]:
-        asked.append([job.call.client.node for job in jobs])
-        value = ToolValue(name="bandwidth", value=float(len(asked)), unit="Gb/s")
+        attempts.append([job.call.client.node for job in jobs])
+        value = ToolValue(name="bandwidth", value=float(len(attempts)), unit="Gb/s")
         done = Measured(reading=ToolResult(values=(value,)), client=WrappedOutput(output=""))
         fails = NotMeasured(reason="its clock", node="b", tries=tries)
-        return [fails if job.call.client.node == "b" and len(asked) < works_from else done for job in jobs]
+        return [fails if job.call.client.node == "b" and len(attempts) < works_from else done for job in jobs]
 
     monkeypatch.setattr(trials, "run_together", measured_together)
     flows = tuple(_flow(*way) for way in ways)
@@ -42,7 +42,7 @@ async def run(
         cluster=loads("name: c\nnodes: {a: {host: a}}\n", name="c.yaml"), ports=(), failed={}, used={}, gpus={}
     )
     fleet = Fleet([], lambda _: pytest.fail("nobody is asked"), timeout=1.0)
-    return asked, [record async for record in run_trials(fleet, [trial], BenchProgress(site=site, first_port=20500))]
+    return attempts, [record async for record in run_trials(fleet, [trial], BenchProgress(site=site, first_port=20500))]
 
 
 def _flow(source: str, target: str) -> Flow:
@@ -52,12 +52,12 @@ def _flow(source: str, target: str) -> Flow:
 
 @pytest.mark.parametrize("tries", [1, TRIES, CLOCK_TRIES])
 async def test_it_is_tried_as_often_as_its_cause_deserves(monkeypatch: pytest.MonkeyPatch, tries: int) -> None:
-    asked, records = await run(monkeypatch, PAIRS, tries, works_from=1000)
-    assert asked == [["b", "c"], *[["b"]] * (tries - 1)]
+    attempts, records = await run(monkeypatch, PAIRS, tries, works_from=1000)
+    assert attempts == [["b", "c"], *[["b"]] * (tries - 1)]
     assert [record.observed for record in records if isinstance(record, Finding)] == ["its clock"]
 
 
 async def test_what_shares_a_node_is_measured_together_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked, records = await run(monkeypatch, INCAST, TRIES, works_from=2)
-    assert asked == [["b", "c"], ["b", "c"]]
+    attempts, records = await run(monkeypatch, INCAST, TRIES, works_from=2)
+    assert attempts == [["b", "c"], ["b", "c"]]
     assert [record.value for record in records if isinstance(record, Measurement)] == [2.0, 2.0]

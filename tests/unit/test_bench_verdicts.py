@@ -73,7 +73,7 @@ def sent(value: float, source: str, target: str, name: str = "bandwidth", **more
     return Measurement(name=name, value=value, unit="Gb/s", labels=labels)
 
 
-def told(findings: list[Finding]) -> list[tuple[str, Verdict]]:
+def verdicts(findings: list[Finding]) -> list[tuple[str, Verdict]]:
     return [(finding.subject, finding.verdict) for finding in findings]
 
 
@@ -99,15 +99,17 @@ def test_of_several_sizes_the_best_counts_and_both_ways_have_twice_the_line() ->
 
 def test_many_to_one_share_the_link_of_the_one() -> None:
     here = site(port("a"), port("b"), port("c"))
-    flows = [sent(48, one, "c", pattern="incast") for one in ("a", "b")]
-    assert told(list(against_hardware(here, flows))) == [("c/e0", Verdict.OK)]
+    flows = [sent(48, node, "c", pattern="incast") for node in ("a", "b")]
+    assert verdicts(list(against_hardware(here, flows))) == [("c/e0", Verdict.OK)]
 
 
 def test_tcp_is_judged_with_several_streams_only_and_an_unknown_speed_is_skipped() -> None:
     tcp = {"tool": "iperf3", "test": "iperf3"}
     here = site(port("a"), port("b"))
     assert list(against_hardware(here, [sent(20, "a", "b", streams=1, **tcp)])) == []
-    assert told(list(against_hardware(here, [sent(20, "a", "b", streams=4, **tcp)]))) == [("a/e0 > b", Verdict.FAIL)]
+    assert verdicts(list(against_hardware(here, [sent(20, "a", "b", streams=4, **tcp)]))) == [
+        ("a/e0 > b", Verdict.FAIL)
+    ]
     virtual = PortSite(end=End(node="b", rail="r0", netdev="e0"), no_limit="e0 is virtual")
     (finding,) = against_hardware(site(port("a"), virtual), [sent(20, "a", "b")])
     assert (finding.verdict, finding.observed) == (Verdict.SKIPPED, "e0 is virtual")
@@ -146,7 +148,7 @@ def test_an_outlier_is_named_with_its_cable() -> None:
         "receives 40.00 Gb/s on 3 paths",
     )
     assert "leaf1 Ethernet1/3" in finding.remedy
-    incast = [sent(10 * number, one, "a", pattern="incast") for number, one in enumerate("bcd", 1)]
+    incast = [sent(10 * number, sender, "a", pattern="incast") for number, sender in enumerate("bcd", 1)]
     assert list(against_peers(here, incast)) == []
 
 
@@ -156,9 +158,9 @@ def test_both_ways_at_once_are_added_up_and_compare_with_their_like_only() -> No
     here = site(*(port(node) for node in nodes))
     one_way = [sent(97, *way) for way in permutations(nodes, 2)]
     both_ways = []
-    for trial, (one, other) in enumerate(combinations(nodes, 2)):
-        for value, way in ((trial + 1, (one, other)), (49 - trial, (other, one))):
-            both_ways.append(sent(value, *way, direction="both", trial=trial, pair=f"{one}-{other}"))
+    for trial, (first, second) in enumerate(combinations(nodes, 2)):
+        for value, way in ((trial + 1, (first, second)), (49 - trial, (second, first))):
+            both_ways.append(sent(value, *way, direction="both", trial=trial, pair=f"{first}-{second}"))
     findings = list(against_peers(here, [*one_way, *both_ways]))
     assert [(record.verdict, record.observed) for record in findings] == [
         (Verdict.OK, "ib_write_bw, matrix: 97.00 to 97.00 Gb/s over 12 paths"),
@@ -189,7 +191,7 @@ def test_a_latency_is_an_outlier_where_its_shortest_times_are_long_too() -> None
 def test_a_baseline_names_what_got_worse_and_counts_the_rest() -> None:
     before = make_baseline([sent(97, "a", "b"), sent(97, "b", "a")], cluster="c", run="first", saved=0.0)
     findings = list(against_baseline([sent(80, "a", "b"), sent(96, "b", "a"), sent(9, "a", "c")], before))
-    assert told(findings) == [("a > b", Verdict.FAIL), ("cluster", Verdict.OK)]
+    assert verdicts(findings) == [("a > b", Verdict.FAIL), ("cluster", Verdict.OK)]
     assert findings[1].observed == "1 as in first, 1 not in it"
 
 
@@ -223,7 +225,7 @@ def test_a_site_is_read_from_probes() -> None:
             "d": DeviceFacts(device="d", failure=DeviceFailure(reason="no answer")),
         },
     )
-    ports = {one.end.node: one for one in here.on("r0")}
+    ports = {entry.end.node: entry for entry in here.on("r0")}
     assert (ports["a"].end.gid_index, ports["a"].no_rdma) == (3, "")
     assert [(port.part, round(port.gbps)) for port in ports["a"].limits] == [
         ("the link of a/e0", 100),

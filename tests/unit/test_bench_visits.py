@@ -47,16 +47,16 @@ def test_the_second_visit_knows_the_experiment_and_the_numbers_of_the_first() ->
     first = read_first_visit(run, cluster())
     assert first.experiment == QUESTION
     assert (first.name, first.run) == ("direct-vs-switch", run.name)
-    assert {repeat: one.value for repeat, one in first.values_of(1).items()} == {1: 1.25, 2: 1 / 3}
+    assert {repeat: measurement.value for repeat, measurement in first.values_of(1).items()} == {1: 1.25, 2: 1 / 3}
     assert first.values_of(2) == {}
 
 
 def test_the_answer_says_that_the_arms_were_not_measured_in_turns() -> None:
-    seen = contest(apart="5 minutes")
-    for side, values in ((seen.a, (1.0, 1.1, 0.9)), (seen.b, (2.0, 2.1, 1.9, 2.0))):
+    visited = contest(apart="5 minutes")
+    for side, values in ((visited.a, (1.0, 1.1, 0.9)), (visited.b, (2.0, 2.1, 1.9, 2.0))):
         for repeat, value in enumerate(values, 1):
-            seen.add(side, repeat, value)
-    *bounds, finding = answer(seen)
+            visited.add(side, repeat, value)
+    *bounds, finding = answer(visited)
     assert isinstance(finding, Finding)
     assert "direct 1.000 µs, switch 2.000 µs: switch is worse by 100.0 %" in finding.observed
     assert (
@@ -141,10 +141,10 @@ def test_a_file_that_cannot_be_is_refused(tmp_path: Path, text: str, why: str) -
 def test_a_wrong_entry_is_not_called_missing_as_well(tmp_path: Path) -> None:
     text = "a: {name: a}\nb: {name: b}\ncomparisons: [{measure: bandwith, a: {test: iperf3}, b: {test: iperf3}}]\n"
     (tmp_path / "e.yaml").write_text(text)
-    with pytest.raises(SuiteError) as told:
+    with pytest.raises(SuiteError) as error:
         experiments.load(str(tmp_path / "e.yaml"))
-    assert "did you mean bandwidth?" in told.value.message
-    assert "at least one" not in told.value.message
+    assert "did you mean bandwidth?" in error.value.message
+    assert "at least one" not in error.value.message
 
 
 def test_the_time_between_is_reported_in_words(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -72,25 +72,25 @@ def test_other_headers(tmp_path: Path) -> None:
         Packet(opcode=0x13),
     ]
     packets += [Packet(opcode=0x12), pfc({3: 9}), pause(5), cnp(), Packet(opcode=0xB7), Packet(mirrored="erspan3+")]
-    found = details_of(tmp_path, packets)
-    assert [entry["AETH"]["answer"] for entry in found[:3]] == ["ACK", "NAK: PSN sequence error", "RNR NAK"]
-    assert (found[3]["DETH"]["source_qp"], found[3]["ImmDt"]["value"]) == (5, IMMEDIATE)
-    assert found[4]["AtomicETH"]["swap_or_add"] == 1
-    assert found[5]["AtomicAckETH"] == {"original": 4711}
-    assert found[6]["PFC"] == {"quanta": {3: 9}}
-    assert found[7]["pause"] == {"quanta": 5}
-    assert found[8]["BTH"]["becn"] == 1
-    assert (found[9]["XRCETH"], found[9]["IETH"]) == ({"receive_queue": 0x888}, {"key": REMOTE_KEY})
-    assert found[10]["mirrored_by"]["ERSPAN"]["version"] == 3
-    assert found[10]["IPv4"]["source"] == "10.0.0.1"
+    entries = details_of(tmp_path, packets)
+    assert [entry["AETH"]["answer"] for entry in entries[:3]] == ["ACK", "NAK: PSN sequence error", "RNR NAK"]
+    assert (entries[3]["DETH"]["source_qp"], entries[3]["ImmDt"]["value"]) == (5, IMMEDIATE)
+    assert entries[4]["AtomicETH"]["swap_or_add"] == 1
+    assert entries[5]["AtomicAckETH"] == {"original": 4711}
+    assert entries[6]["PFC"] == {"quanta": {3: 9}}
+    assert entries[7]["pause"] == {"quanta": 5}
+    assert entries[8]["BTH"]["becn"] == 1
+    assert (entries[9]["XRCETH"], entries[9]["IETH"]) == ({"receive_queue": 0x888}, {"key": REMOTE_KEY})
+    assert entries[10]["mirrored_by"]["ERSPAN"]["version"] == 3
+    assert entries[10]["IPv4"]["source"] == "10.0.0.1"
 
 
 def test_details_agree_with_the_columns(tmp_path: Path) -> None:
     """Two decoders that share no code come to the same result."""
     packets = variety()
-    found = details_of(tmp_path, packets)
+    entries = details_of(tmp_path, packets)
     recording = read_recording(tmp_path / "file.pcap")
-    for row, details in enumerate(found):
+    for row, details in enumerate(entries):
         columns = {name: column[row].item() for name, column in recording.packets.columns.items()}
         assert (columns["number"], columns["time"]) == (details["number"], details["time"])
         if columns["kind"] in (Kind.PFC, Kind.PAUSE):

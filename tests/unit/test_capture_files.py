@@ -188,8 +188,8 @@ def test_snap_lengths(read: Read, snap: int) -> None:
     for name, unknown in (("syndrome", 0xFF), ("message", 0), ("source_qp", 0)):
         values = np.where(cut, unknown, expected.packets[name])
         assert recording.packets[name].tolist() == values.tolist()
-    whole = [packet.length <= snap for packet in packets]
-    assert (recording.packets["icrc"] == Icrc.RIGHT).tolist() == whole
+    complete = [packet.length <= snap for packet in packets]
+    assert (recording.packets["icrc"] == Icrc.RIGHT).tolist() == complete
 
 
 def test_the_end_is_missing(read: Read) -> None:

@@ -34,8 +34,8 @@ def foreign(chance: np.random.Generator, count: int, last: int) -> Recording:
     for name in COLUMNS.names or ():
         kind = COLUMNS[name]
         limits = np.iinfo(kind)
-        whole = chance.integers(0, min(limits.max, 2**62), count, dtype=np.int64, endpoint=True).astype(kind)
-        columns[name] = chance.choice(np.array(FEW[name], kind), count) if name in FEW else whole
+        any_number = chance.integers(0, min(limits.max, 2**62), count, dtype=np.int64, endpoint=True).astype(kind)
+        columns[name] = chance.choice(np.array(FEW[name], kind), count) if name in FEW else any_number
     columns["number"] = np.arange(1, count + 1, dtype="u4")
     columns["time"] = chance.integers(0, last, count, endpoint=True)
     is_pause = columns["kind"] >= Kind.PFC

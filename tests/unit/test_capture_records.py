@@ -102,9 +102,9 @@ def test_pauses_and_incast_are_recorded() -> None:
     records = list(records_of(analyse([at(1, pauses(10, 200, 50_000)), between(incast(2))], context)))
     (paused,) = of_kind(PortPaused, records)
     assert (paused.priority, paused.stops, round(paused.seconds * 1e6, 1), paused.exact) == (3, 10, 102.4, True)
-    (seen,) = of_kind(IncastSeen, records)
-    assert (seen.senders, seen.overloaded) == (["10.0.0.1", "10.0.0.2"], 2)
-    assert seen.message == "node1, node2 sent 14.8 MB/s at once"
+    (incast_event,) = of_kind(IncastSeen, records)
+    assert (incast_event.senders, incast_event.overloaded) == (["10.0.0.1", "10.0.0.2"], 2)
+    assert incast_event.message == "node1, node2 sent 14.8 MB/s at once"
 
 
 def test_nothing_gives_nothing() -> None:

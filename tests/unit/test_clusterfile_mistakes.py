@@ -16,7 +16,7 @@ CASES = Path(__file__).parent.parent / "cases" / "clusterfile"
 FILES = sorted(CASES.glob("*.yaml"))
 
 
-def told(text: str) -> str:
+def error_of(text: str) -> str:
     try:
         loads(text, name="cluster.yaml")
     except ClusterFileError as error:
@@ -26,7 +26,7 @@ def told(text: str) -> str:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_case(path: Path, update: bool) -> None:
-    content = told(path.read_bytes().decode())
+    content = error_of(path.read_bytes().decode())
     expected = path.with_suffix(".txt")
     if update:
         expected.write_text(content)
@@ -36,7 +36,7 @@ def test_case(path: Path, update: bool) -> None:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_no_secret_is_repeated(path: Path) -> None:
-    assert "hunter" not in told(path.read_bytes().decode()).lower()
+    assert "hunter" not in error_of(path.read_bytes().decode()).lower()
 
 
 def test_every_line_says_where() -> None:
@@ -53,4 +53,4 @@ def test_every_line_says_where() -> None:
     ids=["deep", "nul byte"],
 )
 def test_what_no_file_of_ours_should_hold(text: str, message: str) -> None:
-    assert told(text) == message
+    assert error_of(text) == message

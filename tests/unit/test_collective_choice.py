@@ -112,15 +112,15 @@ def test_a_trial_stays_in_its_time(monkeypatch: pytest.MonkeyPatch, rate: float,
 
 def test_every_rank_does_what_rank_0_says(monkeypatch: pytest.MonkeyPatch) -> None:
     reduce, leading = clocked(monkeypatch, 1e8)
-    said: list[bool] = []
+    decisions: list[bool] = []
 
-    def tell(going_on: bool) -> bool:
-        said.append(going_on)
+    def decide(going_on: bool) -> bool:
+        decisions.append(going_on)
         return going_on
 
-    measure(reduce, tell, [10**6, 10**7], 1.0)
+    measure(reduce, decide, [10**6, 10**7], 1.0)
     follow, following = clocked(monkeypatch, 1e3)  # its own clock would tell it to stop at once
-    heard = iter(said)
+    heard = iter(decisions)
     measure(follow, lambda _: next(heard), [10**6, 10**7], 1.0)
     assert following == leading
 

@@ -135,8 +135,8 @@ def test_torchs_own_client_can_do_nothing(served: Served, tmp_path: Path) -> Non
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as intruder:
         assert "was rejected" in served.await_alarm()
         (tmp_path / "enough").touch()
-        said, _ = intruder.communicate(timeout=60)
-    assert b'"connected": 0, "listed": 0, "read": 0, "written": 0, "deleted": 0' in said
+        output, _ = intruder.communicate(timeout=60)
+    assert b'"connected": 0, "listed": 0, "read": 0, "written": 0, "deleted": 0' in output
     assert store.get("a") == b"1"
 
 
@@ -195,7 +195,7 @@ def test_an_answer_that_is_altered_ends_the_rank_and_not_the_node() -> None:
 
     liar = threading.Thread(target=lie)
     liar.start()
-    store = KeyStore(HOST, listener.getsockname()[1], SECRET, 20.0, lambda *told: alarms.append(told))
+    store = KeyStore(HOST, listener.getsockname()[1], SECRET, 20.0, lambda *alarm: alarms.append(alarm))
     store.open()
     with pytest.raises(Interference, match="altered on the way") as raised:
         PrefixStore("job", store).get("a")  # through torch, as an engine asks

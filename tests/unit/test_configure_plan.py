@@ -219,8 +219,8 @@ def test_addresses_and_mtus_are_kept_where_the_host_keeps_its_own(boot: BootConf
     if paths and paths != [UNIT]:
         (content,) = files.values()
         assert read_values(content) == {"eth1": PortSettings(mtu=9000, address="10.1.0.1/24")}
-        kept = BootConfig(**{**_fields(boot), "files": files})
-        again = plan_of(*changes, site=site_with(boot_config=kept)).devices[0]
+        written = BootConfig(**{**_fields(boot), "files": files})
+        again = plan_of(*changes, site=site_with(boot_config=written)).devices[0]
         assert not [step for step in again.fix.apply if isinstance(step, FileStep)], "written once"
 
 

@@ -78,8 +78,8 @@ def test_without_rdma_the_shared_subnets_are_the_rails() -> None:
 
 
 def test_unequal_speeds_are_not_written_as_one() -> None:
-    one, two = pair()[0], pair(speed=10.0)[1]
-    assert build("lab", [one, two]).rails["rail0"].speed is None
+    slow, fast = pair()[0], pair(speed=10.0)[1]
+    assert build("lab", [slow, fast]).rails["rail0"].speed is None
 
 
 def test_equal_hostnames_get_numbers() -> None:
@@ -109,17 +109,17 @@ def test_an_address_that_its_wider_network_has_but_the_rail_has_not_is_on_no_rai
 
 
 def test_a_cable_has_two_ends_with_an_address_each() -> None:
-    one, other = (machine(n, port("e1", f"10.2.0.{n}/31", "mlx5_0")) for n in (2, 3))
-    assert loaded(build("lab", [one, other])).rails["rail0"].point_to_point
+    first, second = (machine(n, port("e1", f"10.2.0.{n}/31", "mlx5_0")) for n in (2, 3))
+    assert loaded(build("lab", [first, second])).rails["rail0"].point_to_point
     same = machine(4, port("e1", "10.2.0.2/31", "mlx5_0"))
-    assert not loaded(build("lab", [one, same])).rails["rail0"].point_to_point
+    assert not loaded(build("lab", [first, same])).rails["rail0"].point_to_point
 
 
 def test_the_recorded_login_of_all_stays_in_a_new_file() -> None:
     common = Login(user="bob", port=2222, key="~/.ssh/id")
     sightings = [replace(node, login=Login(), common_login=common) for node in pair()]
     assert build("lab", sightings).login == common
-    named = [replace(one, login=Login(user="ann")) for one in sightings]
+    named = [replace(sighting, login=Login(user="ann")) for sighting in sightings]
     assert build("lab", named).login == Login(user="ann", port=2222, key="~/.ssh/id")
     assert {node.login for node in build("lab", named).nodes.values()} == {Login()}
     mixed = [sightings[0], named[1]]
@@ -159,7 +159,7 @@ def cabled(*sockets: tuple[str, str] | None) -> list[Observation]:
         {"ens2": (Neighbour(system=socket[0], system_description="NX-OS", port=socket[1]),)} if socket else {}
         for socket in sockets
     ]
-    return [replace(machine, neighbours=told) for machine, told in zip(pair(), heard, strict=True)]
+    return [replace(machine, neighbours=neighbours) for machine, neighbours in zip(pair(), heard, strict=True)]
 
 
 def cables(cluster: Cluster) -> dict[str, str]:
@@ -170,7 +170,7 @@ ONE, TWO = ("leaf1", "Ethernet1/1"), ("leaf1", "Ethernet1/2")
 
 
 @pytest.mark.parametrize(
-    ("now", "found", "message"),
+    ("now", "written", "message"),
     [
         ((ONE, TWO), {"leaf1 Ethernet1/1": "gpu1", "leaf1 Ethernet1/2": "gpu2"}, []),
         ((None, None), {"leaf1 Ethernet1/1": "gpu1", "leaf1 Ethernet1/2": "gpu2"}, []),
@@ -198,13 +198,13 @@ ONE, TWO = ("leaf1", "Ethernet1/1"), ("leaf1", "Ethernet1/2")
     ],
 )
 def test_a_cable_that_was_moved_is_shown_and_written(
-    now: tuple[tuple[str, str] | None, ...], found: dict[str, str], message: list[str]
+    now: tuple[tuple[str, str] | None, ...], written: dict[str, str], message: list[str]
 ) -> None:
     text = clusterfile.dumps(build("lab", cabled(ONE, TWO)))
     existing = clusterfile.loads(text, name="x.yaml")
     after = build("lab", cabled(*now), existing=existing)
     assert [f"{change.action} {change.subject}" for change in clusterfile.difference(existing, after)] == message
-    assert cables(clusterfile.loads(clusterfile.rewrite(text, after), name="x.yaml")) == found
+    assert cables(clusterfile.loads(clusterfile.rewrite(text, after), name="x.yaml")) == written
 
 
 def test_a_port_of_a_switch_that_two_hear_stays_with_the_first() -> None:
@@ -424,7 +424,7 @@ def test_odd_system_names(system: str, addresses: tuple[str, ...], switches: dic
 def facts_of(**changes: Any) -> DeviceFacts:
     """Return the facts of a machine with one RDMA port, some of them changed or unknown."""
     link = ip_link.Link(name="ens2", mtu=9000, state="UP", flags=())
-    said: dict[str, Any] = {
+    facts: dict[str, Any] = {
         "hostname": hostname.Hostname(name="gpu1"),
         "ip_link": ip_link.Links(links={"ens2": link}),
         "ip_addr": addresses_of("ens2"),
@@ -438,7 +438,8 @@ def facts_of(**changes: Any) -> DeviceFacts:
     }
     output = Output(device="a", key="", command="", stdout=b"", exit=0, sent=0.0, received=0.0)
     readings = {
-        key: (one if isinstance(one, Unknown) else Known(facts=one, output=output),) for key, one in said.items()
+        key: (value if isinstance(value, Unknown) else Known(facts=value, output=output),)
+        for key, value in facts.items()
     }
     return DeviceFacts(device="a", readings=readings)
 

@@ -44,7 +44,7 @@ switches:
 """
 
 
-def seen(site: Site, existing: Cluster | None = None) -> list[Observation]:
+def observed(site: Site, existing: Cluster | None = None) -> list[Observation]:
     """Return the machines as the file reaches them, or as hosts on the command line."""
     if existing is None:
         return [observe(host, Login(user="ann"), facts) for host, facts in site.items()]
@@ -60,29 +60,29 @@ def read(text: str) -> Cluster:
 
 
 def assert_says_the_same(file: Cluster, site: Site) -> None:
-    for observations in (seen(site, file), seen(site)):
+    for observations in (observed(site, file), observed(site)):
         assert difference(file, build("x", observations, existing=file)) == []
 
 
 @SETTINGS
 @given(sites())
 def test_unchanged_machines_make_no_difference(site: Site) -> None:
-    cluster = build("x", seen(site))
+    cluster = build("x", observed(site))
     text = dumps(cluster)
     file = read(text)
     assert file == cluster
     assert_says_the_same(file, site)
-    assert rewrite(text, build("x", seen(site), existing=file)) == text
+    assert rewrite(text, build("x", observed(site), existing=file)) == text
 
 
 @FEWER
 @given(
-    st.one_of(st.just(BY_HAND), sites().map(lambda site: dumps(build("x", seen(site))))),
+    st.one_of(st.just(BY_HAND), sites().map(lambda site: dumps(build("x", observed(site))))),
     st.lists(sites(), min_size=1, max_size=3),
 )
 def test_a_file_with_the_changes_made_makes_no_difference(text: str, later: list[Site]) -> None:
     for site in later:
-        cluster = build("x", seen(site), existing=read(text))
+        cluster = build("x", observed(site), existing=read(text))
         text = rewrite(text, cluster)
         file = read(text)
         assert file == cluster
@@ -94,29 +94,29 @@ def test_a_file_with_the_changes_made_makes_no_difference(text: str, later: list
 def test_the_order_of_the_hosts_changes_nothing_but_order(given_in: tuple[Site, list[str]]) -> None:
     site, order = given_in
     shuffled = {host: site[host] for host in order}
-    one, other = build("x", seen(site)), build("x", seen(shuffled))
-    assert [node.host for node in other.nodes.values()] == order
-    assert one == other
-    assert list(notices(seen(site))) == list(notices(seen(shuffled)))
+    built, shuffled_built = build("x", observed(site)), build("x", observed(shuffled))
+    assert [node.host for node in shuffled_built.nodes.values()] == order
+    assert built == shuffled_built
+    assert list(notices(observed(site))) == list(notices(observed(shuffled)))
 
 
 @FEWER
 @given(sites(min_size=2))
 def test_machines_that_share_a_network_share_a_rail(site: Site) -> None:
     """Leaving out the management network cuts no machine off."""
-    choice = choose(machines_of(seen(site), None), None)
+    choice = choose(machines_of(observed(site), None), None)
     for seats in choice.management.values():
         names = {name for name, _ in seats}
-        for one in names:
-            for other in names - {one}:
-                assert any({one, other} <= {name for name, _ in group} for group in choice.rails.values())
+        for first in names:
+            for second in names - {first}:
+                assert any({first, second} <= {name for name, _ in group} for group in choice.rails.values())
 
 
 @FEWER
 @given(sites(min_size=2))
 def test_a_new_file_never_asks_for_another_mtu_where_a_rail_agrees(site: Site) -> None:
     """A fresh file passes the rule of the MTU on every rail whose ports agree, unless RDMA runs below the policy's."""
-    observations = seen(site)
+    observations = observed(site)
     cluster = build("x", observations)
     seen_ports = [port for observation in observations for port in observation.ports]
     facts = {name: site[node.host] for name, node in cluster.nodes.items()}

@@ -37,16 +37,16 @@ def run() -> Iterator[OpenRun]:
         yield run
 
 
-async def names(folder: Path, told: asyncio.Queue[str] | None = None) -> list[str]:
+async def names(folder: Path, messages: asyncio.Queue[str] | None = None) -> list[str]:
     """Return the messages of a run's events, once it has ended; pass on each as it arrives."""
-    found = []
+    all_names = []
     async with asyncio.timeout(SECONDS), aclosing(follow(folder)) as lines:
         async for line in lines:
             name = json.loads(line)["message"]
-            found.append(name)
-            if told:
-                told.put_nowait(name)
-    return found
+            all_names.append(name)
+            if messages:
+                messages.put_nowait(name)
+    return all_names
 
 
 async def test_a_run_that_ended_is_read_to_its_end() -> None:
@@ -58,14 +58,14 @@ async def test_a_run_that_ended_is_read_to_its_end() -> None:
 
 
 async def test_what_is_written_meanwhile_comes_and_then_the_end() -> None:
-    told: asyncio.Queue[str] = asyncio.Queue()
+    messages: asyncio.Queue[str] = asyncio.Queue()
     with open_run("train", cluster_name="lab", cluster_text="") as run:
         run.append(Notice(message="a"))
-        following = asyncio.create_task(names(run.folder, told))
+        following = asyncio.create_task(names(run.folder, messages))
         async with asyncio.timeout(SECONDS):
-            assert await told.get() == "a"
+            assert await messages.get() == "a"
             run.append(Notice(message="b"))
-            assert await told.get() == "b"
+            assert await messages.get() == "b"
         run.append(Notice(message="c"))
         run.finish("done", 0)
         assert not following.done()
@@ -73,16 +73,16 @@ async def test_what_is_written_meanwhile_comes_and_then_the_end() -> None:
 
 
 async def test_a_line_that_is_not_whole_yet_is_waited_for(run: OpenRun) -> None:
-    told: asyncio.Queue[str] = asyncio.Queue()
-    following = asyncio.create_task(names(run.folder, told))
+    messages: asyncio.Queue[str] = asyncio.Queue()
+    following = asyncio.create_task(names(run.folder, messages))
     with (run.folder / "records.jsonl").open("ab", buffering=0) as file:
         for part in (b'{"mess', b'age":', b'"whole"}'):
             file.write(part)
             await asyncio.sleep(0.3)
-            assert told.empty()
+            assert messages.empty()
         file.write(b'\n{"message":"next"}\n')
         async with asyncio.timeout(SECONDS):
-            assert [await told.get(), await told.get()] == ["whole", "next"]
+            assert [await messages.get(), await messages.get()] == ["whole", "next"]
     following.cancel()
 
 
@@ -119,10 +119,10 @@ async def test_a_run_that_is_killed_ends_what_follows_it(tmp_path: Path) -> None
     ) as process:
         assert process.stdout is not None
         folder = Path(process.stdout.readline().decode().strip())
-        told: asyncio.Queue[str] = asyncio.Queue()
-        following = asyncio.create_task(names(folder, told))
+        messages: asyncio.Queue[str] = asyncio.Queue()
+        following = asyncio.create_task(names(folder, messages))
         async with asyncio.timeout(SECONDS):
-            assert await told.get() == "reading"
+            assert await messages.get() == "reading"
         process.kill()
         assert await following == ["reading"]
     summary = read_run_in(folder)

@@ -91,16 +91,16 @@ class Silent(Screen):
 
     def __init__(self) -> None:
         super().__init__(progress=False)
-        self.asked: list[str] = []
+        self.calls: list[str] = []
 
     def show(self, record: Record) -> None:
-        self.asked.append(type(record).__name__)
+        self.calls.append(type(record).__name__)
 
     def finish(self, run: Path) -> None:
-        self.asked.append(f"finish {run}")
+        self.calls.append(f"finish {run}")
 
     def cut_short(self, run: Path) -> None:
-        self.asked.append("cut short")
+        self.calls.append("cut short")
         (about,) = list_runs()
         assert about.status != "running", "how it ended is written before anything is shown"
         assert find_run(about.id) == run
@@ -126,8 +126,8 @@ def test_a_verb_that_is_cut_short_is_judged_shown_and_named(
         perform("bench", built_in_local(), OPTIONS, work, screen=screen, closing=judged)
     (run,) = list_runs()
     assert read_run(run.id).status == status
-    assert screen.asked == ["TrialStarted", "Finding", "cut short"]
-    assert "late" in [one.get("check") for one in read_records(run.id)]
+    assert screen.calls == ["TrialStarted", "Finding", "cut short"]
+    assert "late" in [record.get("check") for record in read_records(run.id)]
     first, second = caught.value.__notes__
     assert first.startswith(f"saved in runs/{run.id}: ")
     assert "0 of 2 trials measured" in first

@@ -133,7 +133,7 @@ def test_machine_ids_differ(lab: Lab, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("manifest", "whole"),
+    ("manifest", "usable"),
     [
         ('{"disk": 4}', True),
         ('{"disk": 5}', False),
@@ -144,11 +144,11 @@ def test_machine_ids_differ(lab: Lab, tmp_path: Path) -> None:
         (None, False),
     ],
 )
-def test_only_a_whole_image_is_used(tmp_path: Path, manifest: str | None, whole: bool) -> None:
+def test_only_a_whole_image_is_used(tmp_path: Path, manifest: str | None, usable: bool) -> None:
     (tmp_path / "disk").write_text("1234")
     if manifest is not None:
         (tmp_path / cache.MANIFEST).write_text(manifest)
-    assert cache.is_whole(tmp_path) is whole
+    assert cache.is_whole(tmp_path) is usable
 
 
 def test_an_image_appears_whole_or_not_at_all(tmp_path: Path) -> None:

@@ -60,15 +60,15 @@ def frames(node: socket.socket) -> list[bytes]:
 
 
 def test_a_hub_floods_what_it_does_not_know_and_then_knows(switch: Switch, nodes: list[socket.socket]) -> None:
-    one, two, three = nodes
+    first, second, third = nodes
     hello = BROADCAST + ADDRESSES[0] + b"hello"
-    one.sendto(hello, "hub-rail0")
+    first.sendto(hello, "hub-rail0")
     forward(switch)
-    assert (frames(one), frames(two), frames(three)) == ([], [hello], [hello])
+    assert (frames(first), frames(second), frames(third)) == ([], [hello], [hello])
     answer = ADDRESSES[0] + ADDRESSES[1] + bytes(9000)
-    two.sendto(answer, "hub-rail0")
+    second.sendto(answer, "hub-rail0")
     forward(switch)
-    assert (frames(one), frames(two), frames(three)) == ([answer], [], [])
+    assert (frames(first), frames(second), frames(third)) == ([answer], [], [])
 
 
 def test_a_hub_passes_over_strangers_and_scraps(switch: Switch, nodes: list[socket.socket]) -> None:
@@ -82,16 +82,16 @@ def test_a_hub_passes_over_strangers_and_scraps(switch: Switch, nodes: list[sock
 def test_a_hub_keeps_frames_for_a_slow_node_in_order_and_not_too_many(
     switch: Switch, nodes: list[socket.socket]
 ) -> None:
-    one, two, three = nodes
+    first, second, third = nodes
     sent = [BROADCAST + ADDRESSES[0] + number.to_bytes(2, "big") + bytes(100) for number in range(2000)]
     received: list[bytes] = []
     for frame in sent:
-        one.sendto(frame, "hub-rail0")
+        first.sendto(frame, "hub-rail0")
         forward(switch)
-        received += frames(three)
+        received += frames(third)
     assert received == sent
     late: list[bytes] = []
-    while some := frames(two):
+    while some := frames(second):
         late += some
         forward(switch)
     assert late == sent[: len(late)]
@@ -99,17 +99,17 @@ def test_a_hub_keeps_frames_for_a_slow_node_in_order_and_not_too_many(
 
 
 def test_a_node_that_was_off_is_reached_again(switch: Switch, nodes: list[socket.socket]) -> None:
-    one, two, _ = nodes
+    first, second, _ = nodes
     hello = BROADCAST + ADDRESSES[0] + b"hello"
     for _ in range(50):
-        one.sendto(hello, "hub-rail0")
+        first.sendto(hello, "hub-rail0")
         forward(switch)
-    two.close()
+    second.close()
     for _ in range(2):
-        one.sendto(hello, "hub-rail0")
+        first.sendto(hello, "hub-rail0")
         forward(switch)
     with node_socket(2) as back:
-        one.sendto(hello, "hub-rail0")
+        first.sendto(hello, "hub-rail0")
         forward(switch)
         assert frames(back) == [hello]
 
@@ -142,8 +142,8 @@ async def fake_qemu(path: Path, answers: Answer) -> AsyncIterator[None]:
 
 
 async def test_answers_are_found_between_events(tmp_path: Path) -> None:
-    said: list[dict[str, object] | bytes] = [{"event": "STOP"}, {"return": {"status": "paused"}}]
-    async with fake_qemu(tmp_path / "qmp.sock", lambda _: said), qmp.connected(tmp_path / "qmp.sock") as monitor:
+    answers: list[dict[str, object] | bytes] = [{"event": "STOP"}, {"return": {"status": "paused"}}]
+    async with fake_qemu(tmp_path / "qmp.sock", lambda _: answers), qmp.connected(tmp_path / "qmp.sock") as monitor:
         assert await monitor.execute("query-status") == {"status": "paused"}
 
 

@@ -23,17 +23,17 @@ async def stages_of(work: asyncio.Task[str], log: Path) -> list[str]:
 
 
 async def test_each_stage_is_reported_once(tmp_path: Path) -> None:
-    log, seen = tmp_path / "log", asyncio.Event()
+    log, noticed = tmp_path / "log", asyncio.Event()
 
     async def work() -> str:
         await asyncio.sleep(0.02)
         log.write_text("[  1.0] Run /init\nSetting up a (1) ...\nsomething\n")
         await asyncio.sleep(0.05)
-        seen.set()
+        noticed.set()
         return ""
 
     assert await stages_of(asyncio.create_task(work()), log) == ["booting", "Setting up a (1) ..."]
-    assert seen.is_set()
+    assert noticed.is_set()
 
 
 async def test_work_that_has_stalled_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

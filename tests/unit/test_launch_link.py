@@ -48,7 +48,7 @@ class Prints:
     def __init__(self, *pieces: bytes, endless: bytes = b"") -> None:
         self._pieces = list(pieces)
         self._endless = endless
-        self.given = 0
+        self.printed = 0
 
     async def write(self, data: bytes) -> None:
         raise AssertionError(data)
@@ -57,7 +57,7 @@ class Prints:
         assert stream == 1
         await asyncio.sleep(0)
         piece = self._pieces.pop(0) if self._pieces else self._endless
-        self.given += len(piece)
+        self.printed += len(piece)
         return piece
 
 
@@ -70,4 +70,4 @@ async def test_a_line_without_end_is_cut_off() -> None:
     program = Prints(endless=b"x" * 65536)
     with pytest.raises(DeviceError, match="it sent a line of more than 4 MiB"):
         await _Lines(program).next()
-    assert program.given <= MAX_LINE_BYTES + 65536
+    assert program.printed <= MAX_LINE_BYTES + 65536

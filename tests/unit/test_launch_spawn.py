@@ -53,7 +53,7 @@ async def start(spawner: Spawner, argument: str) -> tuple[Child, int, int]:
     return child, output, messages
 
 
-def said(descriptor: int) -> bytes:
+def read_all(descriptor: int) -> bytes:
     with os.fdopen(descriptor, "rb") as file:
         return file.read()
 
@@ -70,7 +70,7 @@ async def test_a_rank_is_forked_or_started_and_sees_the_same(
         for code in (0, 3):
             child, output, messages = await start(opened, str(code))
             assert await ended(child) == code
-            assert (said(messages), said(output)) == (f"{code} {forked} this".encode(), b"a line\n")
+            assert (read_all(messages), read_all(output)) == (f"{code} {forked} this".encode(), b"a line\n")
 
 
 async def test_a_rank_is_ended_by_its_group_and_has_a_name(folder: Path) -> None:
@@ -80,7 +80,7 @@ async def test_a_rank_is_ended_by_its_group_and_has_a_name(folder: Path) -> None
         assert Path(f"/proc/{child.pid.result()}/comm").read_text() == "rank7\n"
         child.signal(signal.SIGKILL)
         assert await ended(child) == KILLED
-        assert said(messages) == b""  # nobody else has it
+        assert read_all(messages) == b""  # nobody else has it
         os.close(output)
 
 
@@ -91,8 +91,8 @@ async def test_without_the_fork_server_its_ranks_end_and_others_start_from_nothi
         parent = int(Path(f"/proc/{child.pid.result()}/stat").read_text().rpartition(")")[2].split()[1])
         os.kill(parent, signal.SIGKILL)
         assert await ended(child) == KILLED
-        assert await asyncio.to_thread(said, messages) == b""
+        assert await asyncio.to_thread(read_all, messages) == b""
         os.close(output)
         child, output, messages = await start(opened, "0")
         assert await ended(child) == 0
-        assert (said(messages), said(output)) == (b"0 False this", b"a line\n")
+        assert (read_all(messages), read_all(output)) == (b"0 False this", b"a line\n")

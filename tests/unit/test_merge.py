@@ -101,9 +101,9 @@ def test_large_models_are_written_in_several_files(tmp_path: Path) -> None:
     assert sum(name.endswith(".safetensors") for name in files) > 3
     index = json.loads((tmp_path / "several" / INDEX).read_text())
     assert index["metadata"]["total_size"] == sum(layout.size for layout in source.layouts.values())
-    one, several = Weights(tmp_path / "one"), Weights(tmp_path / "several")
-    assert one.keys() == several.keys()
-    assert all(torch.equal(one[name], several[name]) for name in one)
+    single, several = Weights(tmp_path / "one"), Weights(tmp_path / "several")
+    assert single.keys() == several.keys()
+    assert all(torch.equal(single[name], several[name]) for name in single)
     model = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "several")
     with torch.inference_mode():
         assert (model(TOKENS).logits - trained.scores(TOKENS)).abs().max() < 1e-4

@@ -41,29 +41,29 @@ def file_of(folder: Path) -> Any:
 
 def by_hand(folder: Path) -> dict[tuple[str, int], dict[int, float]]:
     """Read the records without the report: the last value of a step and rank counts."""
-    found: dict[tuple[str, int], dict[int, float]] = defaultdict(dict)
+    values: dict[tuple[str, int], dict[int, float]] = defaultdict(dict)
     for line in (folder / "records.jsonl").read_text().splitlines():
         record = json.loads(line)
         if record["kind"] == "measurement" and "step" in record["labels"]:
-            found[record["name"], record["labels"]["step"]][record["labels"]["rank"]] = record["value"]
-    return found
+            values[record["name"], record["labels"]["step"]][record["labels"]["rank"]] = record["value"]
+    return values
 
 
 def test_every_step_is_what_the_records_say() -> None:
     folder = training_run()
-    told, figures = by_hand(folder), file_of(folder)
+    expected, figures = by_hand(folder), file_of(folder)
     assert [row["step"] for row in figures["steps"]] == list(range(1, 301))
     for row in figures["steps"]:
         for name in OF_STEP:
-            values = told[name, row["step"]].values()
+            values = expected[name, row["step"]].values()
             assert row[name] == (pytest.approx(fmean(values)) if values else None), name
         for name in ("bytes_sent", "idle_seconds"):
-            assert {int(rank): value for rank, value in row[name].items()} == told[name, row["step"]]
+            assert {int(rank): value for rank, value in row[name].items()} == expected[name, row["step"]]
 
 
 def test_the_figures_of_the_run() -> None:
     folder = training_run()
-    told, figures = by_hand(folder), file_of(folder)
+    expected, figures = by_hand(folder), file_of(folder)
     assert (figures["kind"], figures["run"], figures["status"], figures["exit"]) == (
         "training_metrics",
         folder.name,
@@ -76,13 +76,13 @@ def test_the_figures_of_the_run() -> None:
     assert figures["total_tokens"] == 300 * 32 * 128
     (restart,) = figures["restarts"]
     assert (restart["node"], restart["why"]) == ("node2", "node2: rank 1 was ended by SIGKILL")
-    useful = sum(fmean(told["step_seconds", step].values()) for step in range(1, 301))
+    useful = sum(fmean(expected["step_seconds", step].values()) for step in range(1, 301))
     assert figures["useful_seconds"] == pytest.approx(useful)
     assert figures["total_seconds"] > figures["useful_seconds"]
     assert sum(figures["time"].values()) == pytest.approx(useful)
     first, second = figures["ranks"]
     assert (first["rank"], first["node"], first["steps"], first["bytes_sent"]) == (0, "node1", 300, 300 * 6_348_288)
-    assert second["idle_seconds"] == pytest.approx(sum(told["idle_seconds", step][1] for step in range(1, 301)))
+    assert second["idle_seconds"] == pytest.approx(sum(expected["idle_seconds", step][1] for step in range(1, 301)))
     assert figures["memory"][1] == {"node": "node2", **ESTIMATES["node2"], "peak_memory_bytes": 701_000_000}
 
 

@@ -176,7 +176,7 @@ def test_on_a_terminal_the_line_moves_while_the_work_stands_still(monkeypatch: p
     """The work is this thread, and it does nothing until a later second is on the screen."""
     fake = stderr(monkeypatch, is_terminal=True)
     with working("reading the records", usual=90.0):
-        fake.wait_for(lambda said: "reading the records  0:01 (usually 1:30)" in said)
+        fake.wait_for(lambda output: "reading the records  0:01 (usually 1:30)" in output)
     assert fake.getvalue().endswith("\r\x1b[K"), "the line is taken away"
 
 
@@ -184,7 +184,7 @@ def test_without_a_terminal_a_plain_line_comes_now_and_then(monkeypatch: pytest.
     fake = stderr(monkeypatch, is_terminal=False)
     monkeypatch.setattr(line_module, "PLAIN_SECONDS", ((float("inf"), 0.2),))
     with working("reading the records"):
-        fake.wait_for(lambda said: said.count("\n") >= 2)
+        fake.wait_for(lambda output: output.count("\n") >= 2)
     assert re.fullmatch(r"(reading the records  0:\d\d\n)+", fake.getvalue())
 
 
@@ -196,9 +196,9 @@ def test_a_sentence_stays_above_the_line(monkeypatch: pytest.MonkeyPatch) -> Non
     fake = stderr(monkeypatch, is_terminal=True)
     with ProgressLine() as line:
         line.activity.begin("measuring")
-        fake.wait_for(lambda said: "measuring" in said)
+        fake.wait_for(lambda output: "measuring" in output)
         line.print_line("node2 is slow")
-        fake.wait_for(lambda said: "measuring" in said.partition("node2 is slow")[2])
+        fake.wait_for(lambda output: "measuring" in output.partition("node2 is slow")[2])
     before, _, after = fake.getvalue().partition("node2 is slow")
     assert before.endswith("\r\x1b[K")
     assert after.startswith("\n")
@@ -209,7 +209,7 @@ def test_interrupted_it_says_that_the_end_takes_a_while(monkeypatch: pytest.Monk
     with ProgressLine() as line:
         line.activity.begin("measuring")
         line.end()
-        fake.wait_for(lambda said: "ending all processes, 0:00: Ctrl-C again ends at once" in said)
+        fake.wait_for(lambda output: "ending all processes, 0:00: Ctrl-C again ends at once" in output)
 
 
 def test_a_terminal_that_was_closed_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -247,7 +247,7 @@ def test_records_as_json_are_never_mixed_with_progress(
     with screen:
         screen.show(progress("measuring"))
         if shown:
-            fake.wait_for(lambda said: "measuring" in said)
+            fake.wait_for(lambda output: "measuring" in output)
         else:
             assert screen.line._thread is None
     screen.finish(Path())

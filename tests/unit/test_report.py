@@ -63,7 +63,7 @@ def started(number: int, at: float, *names: str) -> Event:
     return event(name="generation", data={"generation": number, "nodes": list(names)}, time=STARTED + at)
 
 
-def said(page: Page) -> str:
+def text_of(page: Page) -> str:
     """The text of a page as a reader has it: without scripts and styles."""
     text = re.sub(r"<(script|style).*?</\1>", "", page.html, flags=re.DOTALL)
     return re.sub(r"<[^>]*>", " ", text).replace(JOIN, " ")
@@ -99,7 +99,7 @@ def test_a_training_run_has_every_section() -> None:
     assert page.verdict.startswith("Training took 2 min 29 s: the loss fell from 7.9")
     assert "it restarted once and lost 17.6 s" in page.verdict
     assert tags_of(page).tags.count("section") == len(page.sections)
-    text = said(page)
+    text = text_of(page)
     for words in (
         "rank 1 was ended by SIGKILL",
         "the state of step 150",
@@ -160,7 +160,7 @@ def test_a_torn_last_line_and_a_damaged_one() -> None:
     with (folder / "records.jsonl").open("ab") as file:
         file.write(b'glued on\n\xff\n[]\n{"kind": "finding"}\n{"kind": "of a later railbed"}\n')
     assert read(folder).unreadable == 5
-    assert "5 unreadable records in records.jsonl" in said(build(read(folder)))
+    assert "5 unreadable records in records.jsonl" in text_of(build(read(folder)))
 
 
 def test_a_folder_that_is_not_a_run(tmp_path: Path) -> None:
@@ -218,7 +218,7 @@ def test_what_a_device_says_stays_text() -> None:
         assert "<" not in figure
         assert "<script" not in json.dumps(json.loads(figure)), "Plotly reads tags in its texts"
     assert "\u202e" not in page.html
-    assert "alert(1)" in said(page).replace("&lt;", "<")
+    assert "alert(1)" in text_of(page).replace("&lt;", "<")
 
 
 def test_the_policy_allows_our_scripts_only_and_no_network() -> None:
@@ -248,7 +248,7 @@ def test_ten_thousand_steps_stay_small() -> None:
         for name in ("loss", "step_seconds", "forward_seconds")
     ]
     page = page_of(*records)
-    figures = [json.loads(one) for one in re.findall(r'class="figure">(.*?)</script>', page.html, re.DOTALL)]
+    figures = [json.loads(block) for block in re.findall(r'class="figure">(.*?)</script>', page.html, re.DOTALL)]
     assert all(len(trace["x"]) <= MOST for figure in figures for trace in figure["data"])
     assert any(max(trace["y"]) >= 50 for trace in figures[0]["data"]), "the extreme is kept"
     assert sum(map(len, re.findall(r'class="figure">(.*?)</script>', page.html, re.DOTALL))) < 300_000
@@ -283,7 +283,7 @@ def test_steps_that_were_done_again_count_once() -> None:
     assert (restart.who, restart.why, restart.seconds, restart.steps_again) == ("b", "b: gone", 10.0, 5)
     # No record tells what it cost: an older railbed made them.
     words = "Training continued on a, from the state of step 5, 10.0 s after it was noticed; 5 steps were repeated."
-    assert words in said(build(run))
+    assert words in text_of(build(run))
     assert "lost at least 10.0 s" in build(run).verdict
 
 
@@ -301,7 +301,7 @@ def test_a_restart_costs_all_the_time_without_progress_and_has_the_reason_that_w
     run = read(plain_run(records))
     (restart,) = restarts(run)
     assert (restart.seconds, restart.is_least, restart.causes) == (35.0, False, [("b", cut)])
-    text = said(build(run))
+    text = text_of(build(run))
     assert f"{cut} (first noticed as: no step for 4.5 s)" in text
     assert (
         "35.0 s were lost: 4.50 s until it was noticed, 11.3 s until the next step and 19.2 s to repeat 6 steps" in text
@@ -325,7 +325,7 @@ def test_restarts_that_were_made_good_together_count_once() -> None:
 
 def test_a_restart_that_nothing_came_after() -> None:
     run = read(plain_run([started(1, 0.0, "a"), event(name="restart", subject="a", message="a: gone")]))
-    assert "Training did not continue after this." in said(build(run))
+    assert "Training did not continue after this." in text_of(build(run))
 
 
 def test_findings_stand_by_node_with_the_worst_first() -> None:
@@ -368,16 +368,16 @@ def test_the_verdict_on_the_loss(values: list[float], words: str, tone: str) -> 
 
 
 def test_a_run_that_stopped_early_says_how_far_it_came() -> None:
-    told = event(name="training", data={"run": "x", "recipe": {"steps": 1000, "model": {"layers": 4}}})
-    page = page_of(told, *(measured("loss", step, 9.0 - step) for step in (1, 2, 3)))
+    started_event = event(name="training", data={"run": "x", "recipe": {"steps": 1000, "model": {"layers": 4}}})
+    page = page_of(started_event, *(measured("loss", step, 9.0 - step) for step in (1, 2, 3)))
     assert "the loss fell from 8.000 to 6.000 in 3 of 1,000 steps" in page.verdict
-    assert "model.layers" in said(page)
+    assert "model.layers" in text_of(page)
 
 
 def test_steps_without_a_loss_are_reported() -> None:
     records = [measured("step_seconds", step, 1.0) for step in (1, 2, 3)]
     page = page_of(*records, measured("loss", 1, 3.0))
-    assert "2 steps have no loss" in said(page)
+    assert "2 steps have no loss" in text_of(page)
     assert "the loss was not a number in" in page.verdict
 
 
@@ -423,12 +423,12 @@ def test_peaks_of_many_ranks_are_one_range() -> None:
 
 def test_many_ranks_are_a_table_of_some() -> None:
     run = read(plain_run([measured("step_seconds", 1, 1.0, rank, f"n{rank}") for rank in range(100)]))
-    assert "36 more ranks are not in the table" in said(build(run))
+    assert "36 more ranks are not in the table" in text_of(build(run))
 
 
 def test_how_the_batch_is_shared_is_reported() -> None:
     shares = [event(name="shares", message=words, data={"step": 8}) for words in ("a takes 1", "a takes 12 of 16, b 4")]
-    page = said(build(read(plain_run([measured("step_seconds", 1, 1.0), *shares]))))
+    page = text_of(build(read(plain_run([measured("step_seconds", 1, 1.0), *shares]))))
     assert "Since step 8: a takes 12 of 16, b 4." in page
     assert "a takes 1." not in page
 
@@ -453,7 +453,7 @@ def test_a_sample_without_text(data: dict[str, object]) -> None:
 
 def test_tokens_that_nobody_decoded() -> None:
     page = page_of(event(name="sample", data={"tokens": [1, 2], "step": 5}))
-    assert "The model generated 2 tokens after step 5" in said(page)
+    assert "The model generated 2 tokens after step 5" in text_of(page)
 
 
 @pytest.mark.parametrize(
@@ -501,4 +501,4 @@ def test_names_in_the_order_in_which_people_count() -> None:
 def test_what_was_skipped_is_not_said_to_be_well(verdicts: list[Verdict], message: str, worded: str) -> None:
     page = page_of(*(finding(verdict, check=f"rule{number}") for number, verdict in enumerate(verdicts)))
     assert message in page.verdict.replace(JOIN, " ")
-    assert worded in said(page)
+    assert worded in text_of(page)

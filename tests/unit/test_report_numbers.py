@@ -105,9 +105,11 @@ def test_ranks_are_those_of_the_metrics() -> None:
     """The table, the bars and the file take the same steps of a rank."""
     run = read(plain_run(story()))
     document = describe(run)
-    by_rank = {str(one["rank"]): one for one in metrics(run)["ranks"]}
+    by_rank = {str(rank_metrics["rank"]): rank_metrics for rank_metrics in metrics(run)["ranks"]}
     for column, name in (("step, median", "step_seconds"), ("sent", "bytes_sent"), ("steps", "steps")):
-        assert rows(document, "ranks", column) == pytest.approx({rank: one[name] for rank, one in by_rank.items()})
+        assert rows(document, "ranks", column) == pytest.approx(
+            {rank: rank_metrics[name] for rank, rank_metrics in by_rank.items()}
+        )
     (part,) = [part for part in document.parts if part.name == "ranks"]
     bars = next(block for block in all_blocks(part.blocks) if isinstance(block, Figure))
     assert sorted(bars.traces[0]["y"]) == pytest.approx(

@@ -113,17 +113,17 @@ def test_the_job_of_a_run(folder: Path) -> None:
 
 
 def test_training_leaves_when_the_state_after_the_request_is_safe() -> None:
-    departure, asked = Departure(), []
-    departure.on_request(lambda: asked.append(True))
+    departure, requests = Departure(), []
+    departure.on_request(lambda: requests.append(True))
     assert not departure.is_over(events.GenerationStarted(), {})
     assert not departure.is_over(step(7), {})
     assert not departure.is_over(events.CheckpointCopied(step=5), {})
     departure.request()
     departure.request()
-    assert len(asked) == 1
+    assert len(requests) == 1
     assert not departure.is_over(events.CheckpointCopied(step=6), {})
     assert not departure.is_over(events.GenerationStarted(), {})  # another generation has not been asked yet
-    assert len(asked) == 2
+    assert len(requests) == 2
     assert departure.is_over(events.CheckpointCopied(step=8), {})
     assert departure.copied == 8
     departure.note(events.CheckpointCopied(step=10))  # while the ranks are being ended

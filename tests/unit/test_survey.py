@@ -23,7 +23,7 @@ from railbed.probes import memory, ping_mtu, rendezvous
 from railbed.transport.base import Command, Program, Target, targets_of
 from tests.unit.test_pairs import cluster_of
 
-Say = Callable[[str, str, int, str], str]
+OutputOf = Callable[[str, str, int, str], str]
 """What a node prints, from its name, the probe, how often that was asked before, and the command."""
 survey_module = import_module("railbed.fleet.survey")
 RULES = (mtu_path.CHECK, rendezvous_reachable.CHECK, reachable.CHECK)
@@ -33,11 +33,11 @@ LOAD = "==> load <==\n{load} 1.00 1.00 1/100 100\n2\n100.00 100.10\n"
 class FakeNodes:
     """Nodes that print what a function returns, and count how many run at the same time."""
 
-    def __init__(self, say: Say, *, silent: dict[str, int] | None = None) -> None:
-        self._say = say
+    def __init__(self, output_of: OutputOf, *, silent: dict[str, int] | None = None) -> None:
+        self._output_of = output_of
         self._silent = Counter(silent or {})
         """How often a node does not let us in."""
-        self.asked: Counter[tuple[str, str]] = Counter()
+        self.calls: Counter[tuple[str, str]] = Counter()
         self.commands: list[Command] = []
         self.testing = 0
         self.most_testing = 0
@@ -56,8 +56,8 @@ class FakeNodes:
             for command in commands:
                 await asyncio.sleep(0)
                 self.commands.append(command)
-                text = self._say(node, command.key, self.asked[node, command.key], command.script)
-                self.asked[node, command.key] += 1
+                text = self._output_of(node, command.key, self.calls[node, command.key], command.script)
+                self.calls[node, command.key] += 1
                 yield Output(
                     device=node, key=command.key, command="", stdout=text.encode(), exit=0, sent=1.0, received=1.1
                 )
@@ -118,24 +118,24 @@ async def test_few_nodes_test_others_at_the_same_time() -> None:
 async def test_what_timed_out_at_first_and_not_again_is_well(late_at_first: str) -> None:
     cluster = cluster_of([[0]] * 12)
 
-    def say(node: str, key: str, before: int, script: str) -> str:
+    def output_of(node: str, key: str, before: int, script: str) -> str:
         late = before == 0 and late_at_first in ("", node)
         return answers(cluster, node, key, script, late=late, load=1.0 if before else None)
 
-    nodes = FakeNodes(say)
+    nodes = FakeNodes(output_of)
     assert verdicts(await findings(cluster, nodes)) == {"ok"}
-    again = {node for (node, _), times in nodes.asked.items() if times == 2}
+    again = {node for (node, _), times in nodes.calls.items() if times == 2}
     assert again == ({late_at_first} if late_at_first else set(cluster.nodes))
 
 
 async def test_what_timed_out_twice_fails_and_on_a_busy_node_is_unknown() -> None:
     cluster = cluster_of([[0]] * 4)
 
-    def say(node: str, key: str, before: int, script: str) -> str:
+    def output_of(node: str, key: str, before: int, script: str) -> str:
         load = {"n1": 2.0, "n2": 80.0}.get(node) if before else None
         return answers(cluster, node, key, script, late=node in ("n1", "n2"), load=load)
 
-    by_rule = await findings(cluster, FakeNodes(say))
+    by_rule = await findings(cluster, FakeNodes(output_of))
     assert by_rule["mtu_path", "n1/eth0"].verdict == "fail"
     assert by_rule["rendezvous_reachable", "n1"].verdict == "fail"
     assert by_rule["mtu_path", "n2/eth0"].verdict == "unknown"
@@ -152,11 +152,11 @@ async def test_what_there_is_not_a_time_to_test_again(
     monkeypatch.setattr(survey_module, "AGAIN_AT_ONCE", 1)
     cluster = cluster_of([[0]] * 6)
 
-    def say(node: str, key: str, before: int, script: str) -> str:
+    def output_of(node: str, key: str, before: int, script: str) -> str:
         late = before == 0 or not cleared
         return answers(cluster, node, key, script, late=late, load=1.0 if before else None)
 
-    by_rule = await findings(cluster, FakeNodes(say))
+    by_rule = await findings(cluster, FakeNodes(output_of))
     judged = Counter(value.verdict for value in by_rule.values() if value.check == "mtu_path")
     assert judged == ({"ok": 1, verdict: 5} if cleared else {verdict: 6})
 
@@ -165,7 +165,9 @@ async def test_a_node_that_did_not_let_us_in_at_first_is_asked_again() -> None:
     cluster = cluster_of([[0]] * 5)
     nodes = FakeNodes(lambda node, key, _, script: answers(cluster, node, key, script), silent={"n1": 1, "n2": 2})
     by_rule = await findings(cluster, nodes)
-    assert {name for (rule, name), one in by_rule.items() if rule == "reachable" and one.verdict != "ok"} == {"n2"}
+    assert {name for (rule, name), finding in by_rule.items() if rule == "reachable" and finding.verdict != "ok"} == {
+        "n2"
+    }
     assert by_rule["reachable", "n2"].verdict == "fail"
 
 
@@ -201,4 +203,4 @@ async def test_what_is_known_of_a_node_is_not_read_again() -> None:
     assert list(facts) == ["n0", "n1", "n2"]
     assert facts["n1"] is known["n1"]
     assert facts["n2"].failure
-    assert nodes.asked == Counter({("n0", "memory"): 1, ("n1", "memory"): 1})
+    assert nodes.calls == Counter({("n0", "memory"): 1, ("n1", "memory"): 1})

@@ -28,5 +28,5 @@ print(plain, work())
 def test_a_tensor_that_was_freed_comes_back_without_page_faults() -> None:
     done = subprocess.run([sys.executable, "-c", FAULTS], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
-    plain, kept = map(int, done.stdout.split())
-    assert kept < plain / 10
+    plain, reused = map(int, done.stdout.split())
+    assert reused < plain / 10

@@ -26,11 +26,11 @@ def settings(**changes: Any) -> Recipe:
 
 
 def facts(**readings: object) -> DeviceFacts:
-    told: dict[str, tuple[Known[object] | Unknown]] = {
+    known: dict[str, tuple[Known[object] | Unknown]] = {
         name: (Unknown(reason="not read") if value is None else Known(facts=value, output=OUTPUT),)
         for name, value in readings.items()
     }
-    return DeviceFacts(device="a", readings=told)
+    return DeviceFacts(device="a", readings=known)
 
 
 def room(size: int, ranks: int = 1) -> Room:

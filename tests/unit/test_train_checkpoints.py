@@ -45,7 +45,7 @@ DAMAGES: list[tuple[Callable[[Path], object], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("damage", "message"), DAMAGES, ids=[told for _, told in DAMAGES])
+@pytest.mark.parametrize(("damage", "message"), DAMAGES, ids=[expected for _, expected in DAMAGES])
 def test_damage_is_named_and_the_one_before_is_used(
     tmp_path: Path, damage: Callable[[Path], object], message: str
 ) -> None:

@@ -63,12 +63,12 @@ def settled(settings: Recipe, wanted: frozenset[int], lag: int) -> list[int]:
 
 
 @given(st.frozensets(st.integers(1, 30)), st.none() | st.integers(1, 12))
-def test_ranks_that_read_later_settle_the_same_steps(asked: frozenset[int], every: int | None) -> None:
+def test_ranks_that_read_later_settle_the_same_steps(requested: frozenset[int], every: int | None) -> None:
     settings = Recipe.read(recipe(steps=30, wire="bf16-feedback", checkpoint={"steps": every}))
-    steps = settled(settings, asked, lag=0)
-    assert steps == settled(settings, asked, lag=1)
+    steps = settled(settings, requested, lag=0)
+    assert steps == settled(settings, requested, lag=1)
     assert 30 in steps
-    assert {step + 2 for step in asked if step <= 28} <= set(steps)
+    assert {step + 2 for step in requested if step <= 28} <= set(steps)
 
 
 def test_nothing_settles_where_nothing_is_held_back() -> None:

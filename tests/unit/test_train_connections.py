@@ -37,7 +37,7 @@ LOOPBACK_FRAME = 65536 + 18
 
 
 def understood(answers: list[bytes]) -> list[Connection]:
-    return [one for _, body in dumped(answers) if (one := connection(body))]
+    return [found_connection for _, body in dumped(answers) if (found_connection := connection(body))]
 
 
 def with_info(info: bytes) -> bytes:
@@ -261,54 +261,54 @@ class TestWatch:
         assert sockets_of([8], tmp_path) is None
 
 
-def one(cookie: int, sent: int, **changes: Any) -> Connection:
+def connection_with(cookie: int, sent: int, **changes: Any) -> Connection:
     usual = {"inode": 5, "local": "10.1.0.1", "remote": "10.1.0.2", "segments": 0, "again": 0}
     return Connection(cookie=cookie, sent=sent, **{**usual, **changes})
 
 
-def seen(*found: Connection, sockets: frozenset[int] | None = frozenset({5})) -> Snapshot:
+def snapshot(*connections: Connection, sockets: frozenset[int] | None = frozenset({5})) -> Snapshot:
     own = {"10.1.0.1": "rail0", "10.1.0.9": "rail1", "127.0.0.1": "lo"}
-    return Snapshot(connections=found, addresses=own, sockets=sockets)
+    return Snapshot(connections=connections, addresses=own, sockets=sockets)
 
 
 class TestBooks:
     def test_new_connections_count_from_their_first_byte(self) -> None:
         totals = ConnectionTotals()
-        totals.add(seen(one(1, 1000)), begin=True)
-        totals.add(seen(one(1, 1500), one(2, 70)))
+        totals.add(snapshot(connection_with(1, 1000)), begin=True)
+        totals.add(snapshot(connection_with(1, 1500), connection_with(2, 70)))
         assert totals.sums.ranks == {"rail0": 570}
 
     def test_a_list_that_lacks_a_connection_or_has_it_twice(self) -> None:
         totals = ConnectionTotals()
-        totals.add(seen(one(1, 1000, segments=10)), begin=True)
-        totals.add(seen())
-        totals.add(seen(one(1, 1500, segments=15), one(1, 1500, segments=15)))
+        totals.add(snapshot(connection_with(1, 1000, segments=10)), begin=True)
+        totals.add(snapshot())
+        totals.add(snapshot(connection_with(1, 1500, segments=15), connection_with(1, 1500, segments=15)))
         assert (totals.sums.ranks, totals.sums.segments) == ({"rail0": 500}, 5)
 
     def test_segments_wrap(self) -> None:
         totals = ConnectionTotals()
-        totals.add(seen(one(1, 0, segments=2**32 - 3)), begin=True)
-        totals.add(seen(one(1, 0, segments=4)))
+        totals.add(snapshot(connection_with(1, 0, segments=2**32 - 3)), begin=True)
+        totals.add(snapshot(connection_with(1, 0, segments=4)))
         assert totals.sums.segments == 7
-        totals.add(seen(one(1, 0, segments=9, again=2)))
+        totals.add(snapshot(connection_with(1, 0, segments=9, again=2)))
         assert totals.sums.segments == 10
 
     def test_what_stays_on_the_machine_does_not_count_but_its_segments_do(self) -> None:
         totals = ConnectionTotals()
-        totals.add(seen(), begin=True)
-        totals.add(seen(one(1, 500, segments=3, remote="10.1.0.9")))
+        totals.add(snapshot(), begin=True)
+        totals.add(snapshot(connection_with(1, 500, segments=3, remote="10.1.0.9")))
         assert (totals.sums.ranks, totals.sums.segments) == ({}, 3)
 
     def test_a_socket_that_was_closed_and_still_sends(self) -> None:
         totals = ConnectionTotals()
-        totals.add(seen(one(1, 0)), begin=True)
-        totals.add(seen(one(1, 800, inode=0), sockets=frozenset()))
-        totals.add(seen(one(2, 30, inode=0), sockets=frozenset()))
+        totals.add(snapshot(connection_with(1, 0)), begin=True)
+        totals.add(snapshot(connection_with(1, 800, inode=0), sockets=frozenset()))
+        totals.add(snapshot(connection_with(2, 30, inode=0), sockets=frozenset()))
         assert (totals.sums.ranks, totals.sums.unclear) == ({"rail0": 800}, 30)
 
     def test_owners_that_hide(self) -> None:
         totals = ConnectionTotals()
-        totals.add(seen(one(1, 40), sockets=None))
+        totals.add(snapshot(connection_with(1, 40), sockets=None))
         assert (totals.sums.ranks, totals.sums.others, totals.sums.unclear) == ({}, {}, 40)
 
 

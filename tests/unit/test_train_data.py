@@ -94,7 +94,7 @@ def test_text_that_is_useless(tmp_path: Path) -> None:
     (tmp_path / "late.txt").write_bytes(b"a\n" * 80_000 + b"\xff")
     (tmp_path / "none.txt").write_bytes(b"")
     short.write_text("hi")
-    for path, told in [
+    for path, sentence in [
         (tmp_path / "missing", f"there is no file or folder {tmp_path / 'missing'}"),
         (empty, f"the folder {empty} is empty"),
         (binary, f"the folder {binary} has no text: 2 files, all binary or empty"),
@@ -105,7 +105,7 @@ def test_text_that_is_useless(tmp_path: Path) -> None:
     ]:
         with pytest.raises(DataError) as caught:
             prepare(recipe(path), tmp_path / "cache")
-        assert caught.value.message == told
+        assert caught.value.message == sentence
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")

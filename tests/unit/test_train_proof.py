@@ -81,9 +81,15 @@ def reading(
     return CounterReading(rdma=rdma, net=net, tcp_segments=segments, tcp=tcp)
 
 
-def connections(segments: int, seen: int, ranks: dict[str, int], others: int = 0, unclear: int = 0) -> TcpReading:
+def connections(
+    segments: int, counted_segments: int, ranks: dict[str, int], others: int = 0, unclear: int = 0
+) -> TcpReading:
     return TcpReading(
-        node_segments=(segments, segments), segments=seen, ranks=ranks, others={"rail0": others}, unclear=unclear
+        node_segments=(segments, segments),
+        segments=counted_segments,
+        ranks=ranks,
+        others={"rail0": others},
+        unclear=unclear,
     )
 
 
@@ -168,8 +174,8 @@ def truths(draw: st.DrawFn) -> tuple[float, NodeTraffic]:
         at = draw(st.sampled_from(["rail0", "eth0"]))
         hidden, missed = (draw(st.integers(0, own_tcp // 10)) for _ in range(2))
         nothing = connections(0, 0, {})
-        seen = segments - -(-missed // mtu)
-        counted = connections(segments, seen, {at: own_tcp - hidden - missed}, other_tcp, hidden)
+        counted_segments = segments - -(-missed // mtu)
+        counted = connections(segments, counted_segments, {at: own_tcp - hidden - missed}, other_tcp, hidden)
     stretch = sent_between(
         reading(before, start, 0, mtu, nothing), reading(after, sent, segments, mtu, counted), {"rxe0/1": "rail0"}
     )
@@ -330,7 +336,7 @@ class TestLedger:
         ledger.generation(["a", "b"])
         return ledger
 
-    def tell(self, ledger: Ledger, *messages: dict[str, Any]) -> list[Any]:
+    def add_messages(self, ledger: Ledger, *messages: dict[str, Any]) -> list[Any]:
         return [
             record
             for node in "ab"
@@ -342,7 +348,7 @@ class TestLedger:
         ledger = self.ledger()
         begin = counters(100, 5000, 50, begin=True)
         end = counters(130, 5000 + 4_300_000, 50 + 1100)
-        records = self.tell(ledger, begin, progress(2_000_000), progress(2_000_000), end)
+        records = self.add_messages(ledger, begin, progress(2_000_000), progress(2_000_000), end)
         (path,) = [record for record in records if isinstance(record, Event) and record.name == "gradient_path"]
         assert path.data["verdict"] == "ok"
         assert "96.8 % of 8.00 MB of gradients crossed RoCE on both nodes" in path.message
@@ -374,7 +380,7 @@ class TestLedger:
                     "others": {"mgmt0": 60_000 * step, "rail0": 50_000 * step},
                     "unclear": 0,
                 }
-            records += self.tell(ledger, *([progress(3_727_360)] if step else []), message)
+            records += self.add_messages(ledger, *([progress(3_727_360)] if step else []), message)
         paths = [record for record in records if isinstance(record, Event) and record.name == "gradient_path"]
         assert len(paths) == 4
         if counted:
@@ -392,9 +398,11 @@ class TestLedger:
     def test_a_generation_that_was_killed_costs_its_open_stretch(self) -> None:
         """The steps after the last reading count on neither side, and counters that begin anew do no harm."""
         ledger = self.ledger()
-        self.tell(ledger, counters(0, 0, 0, begin=True), progress(10**6), counters(300, 1_100_000, 0), progress(10**6))
+        self.add_messages(
+            ledger, counters(0, 0, 0, begin=True), progress(10**6), counters(300, 1_100_000, 0), progress(10**6)
+        )
         ledger.generation(["a", "b"])
-        self.tell(ledger, counters(5, 700, 0, begin=True), progress(10**6), counters(305, 1_100_700, 0))
+        self.add_messages(ledger, counters(5, 700, 0, begin=True), progress(10**6), counters(305, 1_100_700, 0))
         finding = ledger.finding()
         assert finding is not None
         assert finding.verdict is Verdict.FAIL
@@ -403,7 +411,7 @@ class TestLedger:
     def test_a_node_alone_proves_nothing(self) -> None:
         ledger = self.ledger()
         ledger.generation(["a"])
-        assert self.tell(ledger, counters(0, 0, 0, begin=True), progress(10**6), counters(9, 9, 9)) == []
+        assert self.add_messages(ledger, counters(0, 0, 0, begin=True), progress(10**6), counters(9, 9, 9)) == []
         assert ledger.closing() == []
 
     def test_several_ranks_of_a_node_reduce_the_same_gradients(self) -> None:

@@ -41,7 +41,7 @@ SETTINGS = [
 ]
 
 
-@pytest.mark.parametrize(("text", "message"), TEXTS, ids=[told for _, told in TEXTS])
+@pytest.mark.parametrize(("text", "message"), TEXTS, ids=[sentence for _, sentence in TEXTS])
 def test_a_mistake_is_reported_with_its_place(tmp_path: Path, text: str, message: str) -> None:
     file = tmp_path / "own.yaml"
     file.write_text(text)

@@ -21,13 +21,13 @@ def test_a_permutation_has_every_position_once(size: int, key: int) -> None:
 @given(st.integers(0, 2**40), st.integers(1, 60), st.integers(1, 25), SHARES)
 def test_every_window_once_per_epoch_on_any_ranks(seed: int, windows: int, batch: int, shares: list[float]) -> None:
     steps = -(-2 * windows // batch)
-    seen = [
+    windows_dealt = [
         window_of(seed, step, index, global_batch=batch, windows=windows)
         for step in range(steps)
         for part in deal(batch, shares)
         for index in part
     ]
-    assert sorted(seen[:windows]) == sorted(seen[windows : 2 * windows]) == list(range(windows))
+    assert sorted(windows_dealt[:windows]) == sorted(windows_dealt[windows : 2 * windows]) == list(range(windows))
 
 
 @given(st.integers(0, 600), SHARES)

@@ -16,7 +16,7 @@ class PathLine:
     """The latest verdict about the path of the gradients."""
 
     def __init__(self, write: Callable[[str, str], None]) -> None:
-        self._say = write
+        self._write = write
         self._latest: GradientPath | None = None
 
     def take(self, event: GradientPath) -> None:
@@ -24,9 +24,9 @@ class PathLine:
         before = self._latest.verdict if self._latest else None
         self._latest = event
         if event.verdict != before:
-            self._say(event.message, self._style())
+            self._write(event.message, self._style())
             if event.remedy:
-                self._say(f"→ {event.remedy}", "cyan")
+                self._write(f"→ {event.remedy}", "cyan")
 
     @property
     def short(self) -> str:
