@@ -1,29 +1,34 @@
-"""A rank of training that is really slow: most of the time, no Python runs in its process."""
+"""A rank of training that is really slow: each of its backward passes takes several times the processor time.
+
+It does not sleep instead: on a busy machine, a process that sleeps gets the processor at once when it wakes, and can be
+faster than the others.
+"""
 
 from __future__ import annotations
 
-import ctypes
 import os
 import sys
-import threading
 import time
+
+import torch
 
 from railbed.launch import rank
 from railbed.train.ranks import FUNCTION
 
-HELD, FREE = 0.009, 0.001
+TIMES = 6
 
 
-def hold() -> None:
-    """Take the interpreter's lock and sleep with it, again and again; a `PyDLL` does not give it back in a call."""
-    usleep = ctypes.PyDLL(None).usleep
-    while True:
-        usleep(int(HELD * 1e6))
-        time.sleep(FREE)
+def compute_slowly(loss: torch.Tensor) -> None:
+    """Compute gradients, and then keep the processor busy for several times as long."""
+    before = time.thread_time()
+    torch.autograd.backward(loss)
+    end = before + TIMES * (time.thread_time() - before)
+    while time.thread_time() < end:
+        pass
 
 
 if __name__ == "__main__":
-    threading.Thread(target=hold, name="slow", daemon=True).start()
+    torch.Tensor.backward = compute_slowly  # type: ignore[method-assign, assignment]
     sys.argv[1:1] = ["railbed.train.spec:TrainSpec", FUNCTION]
     code = rank.main()
     sys.stdout.flush()
