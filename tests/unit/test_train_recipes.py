@@ -12,6 +12,7 @@ from railbed.errors import RecipeError
 from railbed.train import recipes
 from railbed.train.capacity.estimate import memory
 from railbed.train.models.gpt import GptSettings
+from railbed.train.models.pretrained import PretrainedSettings
 from railbed.train.recipe import Recipe
 from railbed.train.recipes.validation import schema
 from railbed.train.spec import ResumeSource, TrainSpec
@@ -76,6 +77,23 @@ def test_extending_and_setting(tmp_path: Path) -> None:
     assert (recipe.optimiser.learning_rate, recipe.compile) == (5e-4, False)
     assert recipe.data.files == (str(tmp_path / "texts"), "/abs")
     assert recipe.data.prompt == "def "
+
+
+def test_a_model_of_another_family_takes_no_key_from_the_recipe_it_extends(tmp_path: Path) -> None:
+    own = tmp_path / "own.yaml"
+    own.write_text("extends: tiny\nmodel: {family: pretrained, path: base}\n")
+    recipe = recipes.load(str(own))
+    assert isinstance(recipe.model, PretrainedSettings)
+    assert (recipe.model.path, recipe.data.prompt) == (str(tmp_path / "base"), "def ")
+    assert recipe.model == PretrainedSettings(path=str(tmp_path / "base"))
+    own.write_text("extends: tiny\nmodel: {family: gpt, width: 96}\n")
+    model = recipes.load(str(own)).model
+    assert isinstance(model, GptSettings)
+    assert (model.width, model.context) == (96, recipes.load("tiny").model.context)
+    own.write_text("extends: tiny\nmodel: {family: pretrianed, width: 96}\n")
+    with pytest.raises(RecipeError, match="pretrianed") as refused:
+        recipes.load(str(own))
+    assert "layers" not in refused.value.message
 
 
 def test_the_file_and_the_ranks_have_the_same_keys_and_defaults() -> None:

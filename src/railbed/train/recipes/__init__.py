@@ -83,7 +83,7 @@ def _load(path: Path, below: tuple[Path, ...]) -> tuple[dict[str, Any], Recipe]:
     values = dict(document.value)
     extended = values.pop("extends", None)
     if extended is not None:
-        values = merged(_extended(extended, path, document, below), anchored(values, path.parent))
+        values = extend(_extended(extended, path, document, below), anchored(values, path.parent))
     else:
         values = anchored(values, path.parent)
     mistakes = list(document.mistakes)
@@ -128,12 +128,20 @@ def _set(values: dict[str, Any], setting: str) -> tuple[dict[str, Any], Recipe]:
         raise RecipeError(f"{name}: expected key=value, such as batch.sequences=64")
     lines = [f"{'  ' * depth}{key}:" for depth, key in enumerate(path)]
     document = parse("\n".join(lines) + f" {text}", name, RECIPE_FILE)
-    changed = merged(values, anchored(_mapping(document.value), Path()))
+    changed = extend(values, anchored(_mapping(document.value), Path()))
     mistakes = list(document.mistakes)
     recipe = _validated(changed, document, mistakes)
     if mistakes or recipe is None:
         raise refusal(RECIPE_FILE, name, [replace(mistake, line=0) for mistake in mistakes])
     return changed, recipe
+
+
+def extend(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `below` updated with `above`; a model of another family takes no key from the one below."""
+    match above.get("model"):
+        case {"family": family} if family != family_in(below):
+            below = {**below, "model": {}}
+    return merged(below, above)
 
 
 def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
