@@ -79,7 +79,7 @@ def test_extending_and_setting(tmp_path: Path) -> None:
     assert recipe.data.prompt == "def "
 
 
-def test_a_model_of_another_family_takes_no_key_from_the_recipe_it_extends(tmp_path: Path) -> None:
+def test_a_model_of_another_family_inherits_no_key(tmp_path: Path) -> None:
     own = tmp_path / "own.yaml"
     own.write_text("extends: tiny\nmodel: {family: pretrained, path: base}\n")
     recipe = recipes.load(str(own))

@@ -137,7 +137,7 @@ def _set(values: dict[str, Any], setting: str) -> tuple[dict[str, Any], Recipe]:
 
 
 def extend(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `below` updated with `above`; a model of another family takes no key from the one below."""
+    """Return `below` updated with `above`; a model of another family inherits no key from the one below."""
     match above.get("model"):
         case {"family": family} if family != family_in(below):
             below = {**below, "model": {}}
