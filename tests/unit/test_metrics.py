@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from collections.abc import Iterable
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -86,6 +87,16 @@ def test_the_figures_of_the_run() -> None:
     assert figures["memory"][1] == {"node": "node2", **ESTIMATES["node2"], "peak_memory_bytes": 701_000_000}
 
 
+def steps_in_tensorboard(folder: Path, records: Iterable[Record]) -> list[int]:
+    """Return the steps whose loss TensorBoard shows."""
+    logs = TensorBoardLogs(folder)
+    for record in records:
+        logs.take(record)
+    logs.close()
+    curves = EventAccumulator(str(folder / "tensorboard"), size_guidance={"scalars": 0}).Reload()
+    return [point.step for point in curves.Scalars("loss")]
+
+
 def test_what_a_restart_went_back_behind_is_gone_though_nobody_did_it_again() -> None:
     """The second generation was interrupted before it came as far as the first."""
     records: list[Record] = [generation(1)]
@@ -114,12 +125,17 @@ def test_a_validation_made_up_for_after_a_restart_throws_no_step_away() -> None:
     figures = file_of(folder)
     assert [row["loss"] for row in figures["steps"]] == [9.0] * 10 + [5.0] * 2
     assert figures["steps"][9]["validation_loss"] == figures["validation_loss"] == 7.0
-    logs = TensorBoardLogs(folder)
-    for record in records:
-        logs.take(record)
-    logs.close()
-    curves = EventAccumulator(str(folder / "tensorboard"), size_guidance={"scalars": 0}).Reload()
-    assert [point.step for point in curves.Scalars("loss")] == list(range(1, 13))
+    assert steps_in_tensorboard(folder, records) == list(range(1, 13))
+
+
+def test_ranks_that_resume_from_the_last_step_throw_no_step_away() -> None:
+    """A node returned while the last checkpoint was written: ranks resume from it, report their memory and are done."""
+    records: list[Record] = [generation(1), *(measured("loss", step, 9.0) for step in range(1, 11))]
+    records += [event(name="restart", subject="b", message="b returned", time=STARTED + 20), generation(2)]
+    records += [measured("peak_memory_bytes", 10, 4e8, rank) for rank in (0, 1)]
+    folder = plain_run(records)
+    assert file_of(folder)["steps_in_history"] == 10
+    assert steps_in_tensorboard(folder, records) == list(range(1, 11))
 
 
 def test_what_was_not_measured_is_null() -> None:

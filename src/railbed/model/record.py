@@ -66,8 +66,9 @@ class Finding:
     kind: Literal["finding"] = "finding"
 
 
-OF_STATE = frozenset({"validation_loss"})
-"""Measurements of the state after a step: ranks that resume from it emit them before their first step."""
+OF_STATE = frozenset({"validation_loss", "peak_memory_bytes"})
+"""Measurements of the state after a step: ranks that resume from it emit them before their first step, or without any
+step if it was the last."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
