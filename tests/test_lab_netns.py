@@ -246,7 +246,7 @@ def test_marks_are_seen_by_the_receiver(healed: RunningLab, faults: list[list[st
 
 
 def test_a_slow_rail_is_slow(healed: RunningLab) -> None:
-    """Ten megabytes take far longer at 10 Mbit/s than without."""
+    """Three megabytes take far longer at 10 Mbit/s than without."""
     assert healed.fault("slow", "rail1", "10M").code == 0
     server = "import socket;s=socket.create_server(('',5001));c,_=s.accept();\nwhile c.recv(65536): pass"
     client = (

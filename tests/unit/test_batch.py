@@ -222,8 +222,8 @@ def not_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-async def as_root(script: str, password: str, seconds: float = 60.0) -> Output:
-    command = Command(key="x", script=script, as_root=True, timeout=seconds)
+async def as_root(script: str, password: str) -> Output:
+    command = Command(key="x", script=script, as_root=True, timeout=60)
     async with aclosing(LocalTransport("here", password).run([command])) as outputs:
         return await anext(outputs)
 
@@ -252,12 +252,16 @@ async def test_a_wrong_password_for_sudo_is_an_answer_at_once() -> None:
 
 async def test_what_runs_through_sudo_ends_with_its_shell(not_root: Path) -> None:
     """The lifetime goes through the same pipe as the password."""
-    output = await as_root(f"echo $$ >{not_root}/pid; sleep 60", PASSWORD, seconds=1.5)
-    assert output.failure == "did not finish within 1.5 s"
-    pid = int((not_root / "pid").read_text())
+    pid_file = not_root / "pid"
+    task = asyncio.create_task(as_root(f"echo $$ >{pid_file}; sleep 60", PASSWORD))
     async with asyncio.timeout(30):
-        while _alive(pid):
+        while not (pid_file.exists() and pid_file.read_text().strip()):
             await asyncio.sleep(0.05)
+        task.cancel()
+        while _alive(int(pid_file.read_text())):
+            await asyncio.sleep(0.05)
+    with pytest.raises(asyncio.CancelledError):
+        await task
 
 
 class ScriptedShell:
