@@ -12,13 +12,15 @@ from pathlib import Path
 import pytest
 
 from railbed.fleet import Fleet
+from railbed.launch import supervise
+from railbed.launch.agentlink import AgentLink, NodeMessage
 from railbed.launch.fabric import NodeFabric
 from railbed.launch.job import RankStart
 from railbed.launch.placement import Deployment, Placement
 from railbed.launch.protocol import Message
 from railbed.launch.supervise import GaveUp, Refused, Supervisor
 from railbed.model.cluster import LOCAL_HOST, Cluster, Node, Training
-from railbed.model.events import Notice
+from railbed.model.events import GenerationStarted, Notice
 from railbed.model.record import Event, Record
 from railbed.transport.base import targets_of
 from railbed.transport.connect import live_connector
@@ -105,6 +107,37 @@ def test_a_node_that_fails_again_and_again_is_excluded_and_the_others_go_on(tmp_
         ("node_out", f"is excluded from now on: failed 3 times in a row, most recently: {failure}"),
         ("generation", "1 rank on a"),
         ("done", "every rank is done"),
+    ]
+
+
+class HalfReadyLink(AgentLink):
+    """The link to an agent that answers at once; only node a becomes ready to start ranks."""
+
+    async def keep(self, fleet: Fleet) -> None:  # noqa: ARG002  (of any link)
+        self.inbox.put_nowait(NodeMessage(self.node, {"kind": "up"}))
+        if self.node == "a":
+            self.inbox.put_nowait(NodeMessage(self.node, {"kind": "listening", "port": 1}))
+        await asyncio.sleep(600)
+
+
+def test_a_node_that_is_not_ready_in_time_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a machine that takes minutes to load torch; it can return later."""
+    monkeypatch.setattr(supervise, "AgentLink", HalfReadyLink)
+    monkeypatch.setattr(supervise, "GATHER_SECONDS", 0.5)
+
+    async def events_until_ranks_start() -> list[tuple[str, str]]:
+        events: list[tuple[str, str]] = []
+        async with supervised(Counting(), tmp_path) as supervisor, aclosing(supervisor.run()) as records:
+            async for record in records:
+                assert isinstance(record, Event)
+                events.append((record.subject, record.message))
+                if isinstance(record, GenerationStarted):
+                    break
+        return events
+
+    assert asyncio.run(asyncio.wait_for(events_until_ranks_start(), 120))[-2:] == [
+        ("b", "its agent answers, but was not ready to start ranks within 0.5 s"),
+        ("generation 1", "1 rank on a"),
     ]
 
 

@@ -145,6 +145,10 @@ class Supervisor:
                 yield record
             if self._roster.failed and len(self._roster.up) >= self._minimum:
                 wanted = len(self._roster.up)
+        for node in [node for node in self._roster.up if node not in self._roster.ready]:
+            why = f"its agent answers, but was not ready to start ranks within {GATHER_SECONDS:g} s"
+            self._roster.blame(node, why)
+            yield events.NodeLost(subject=node, message=why)
         async for record in self._await_enough(0.0):
             yield record
 

@@ -25,7 +25,7 @@ class NodeUp(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeLost(Event):
-    """A node stopped answering, or never answered."""
+    """A node stopped answering, never answered, or was not ready in time."""
 
     name: ClassVar = "node_lost"
 
