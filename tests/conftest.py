@@ -42,6 +42,7 @@ GROUPS = (
     "browser",
     "prometheus",
     "source",
+    "package",
 )
 """Groups of tests that share a lab or load the machine: each runs in one process, the longest starts first."""
 

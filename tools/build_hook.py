@@ -9,7 +9,7 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 
-class UplotHook(BuildHookInterface[Any]):  # type: ignore[misc]  # hatchling is only there while railbed is built
+class UplotHook(BuildHookInterface[Any]):
     """Runs before hatch collects the files of the wheel."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:  # noqa: ARG002  (hatch's interface)

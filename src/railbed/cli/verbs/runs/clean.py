@@ -12,21 +12,20 @@ from typing import TypeVar
 import typer
 from rich.text import Text
 
-from railbed.model.text.amount import size
-from railbed.cli.verbs.runs.leftovers import CleanUpPlan, LocalRun, make_plan, size_of
+from railbed.cli.background.runs import begun, cluster_of
 from railbed.cli.console import SafeConsole
-from railbed.cli.run.signals import run_until_ended
 from railbed.cli.exits import DEVICE, FOUND, OK
+from railbed.cli.run.signals import run_until_ended
 from railbed.cli.screens.json import JsonScreen
 from railbed.cli.site import given_cluster
-from railbed.cli.background.runs import begun, cluster_of
+from railbed.cli.verbs.runs.leftovers import CleanUpPlan, LocalRun, make_plan, size_of
 from railbed.errors import DeviceError, RailbedError, UsageError
 from railbed.fleet import Fleet
 from railbed.launch.files.leftovers import FolderEntry, FolderListing, NodeFolder, list_entries, remove_entries
 from railbed.model import events
 from railbed.model.cluster import Cluster
+from railbed.model.text.amount import size
 from railbed.model.text.printable import printable
-from railbed.model.record import Event
 from railbed.store import RunSummary, is_own_folder, list_runs, remove_run, runs_folder
 from railbed.transport.base import Target, targets_of
 from railbed.transport.connect import live_connector
@@ -216,9 +215,7 @@ def _show_json(plan: CleanUpPlan, silent: dict[str, DeviceError]) -> None:
     screen = JsonScreen()
     for run in plan.here:
         summary = run.summary
-        screen.show(
-            events.Leftover(subject=str(run.folder), run=summary.id, bytes=run.size, status=summary.status)
-        )
+        screen.show(events.Leftover(subject=str(run.folder), run=summary.id, bytes=run.size, status=summary.status))
     for leftover in plan.there:
         entry = leftover.entry
         screen.show(

@@ -11,14 +11,14 @@ from pydantic_core import to_json
 from rich.table import Table
 from rich.text import Text
 
-from railbed.cli.console import SafeConsole
-from railbed.cli.run.unfinished import next_command
-from railbed.cli.options import JsonOption
-from railbed.errors import UsageError
-from railbed.model.text.printable import printable
-from railbed.model.record import Verdict
 from railbed.cli.background.runs import summary_of, training_run
+from railbed.cli.console import SafeConsole
+from railbed.cli.options import JsonOption
+from railbed.cli.run.unfinished import next_command
 from railbed.cli.slurm.listing import read_jobs
+from railbed.errors import UsageError
+from railbed.model.record import Verdict
+from railbed.model.text.printable import printable
 from railbed.store import RunSummary, find_run, list_runs
 from railbed.store.submitted import job_of
 
@@ -30,7 +30,8 @@ RunsArgument = Annotated[
     list[str] | None, typer.Argument(metavar="[RUN]…", help="With --clean: remove only these runs, by name.")
 ]
 CleanOption = Annotated[
-    bool, typer.Option("--clean", help="List files that runs left here and on their nodes, and remove them once you agree.")
+    bool,
+    typer.Option("--clean", help="List files that runs left here and on their nodes, and remove them once you agree."),
 ]
 KeepOption = Annotated[int, typer.Option("--keep", metavar="N", min=0, help="With --clean: keep the newest N runs.")]
 NodesOption = Annotated[

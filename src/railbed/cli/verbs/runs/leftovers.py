@@ -104,7 +104,9 @@ def _leftovers(listings: Mapping[str, FolderListing | DeviceError]) -> Iterator[
                 yield OnNode(node=node, base=listing.base, entry=entry)
 
 
-def _decide(plan: CleanUpPlan, leftover: OnNode, jobs: Collection[str], known: Collection[str], *, everything: bool) -> None:
+def _decide(
+    plan: CleanUpPlan, leftover: OnNode, jobs: Collection[str], known: Collection[str], *, everything: bool
+) -> None:
     is_bench = leftover.entry.path.startswith("bench/")
     if leftover.entry.busy:
         plan.retained.append((leftover.where, "it is in use" if leftover.job else "it is in use, or was a moment ago"))
@@ -112,7 +114,10 @@ def _decide(plan: CleanUpPlan, leftover: OnNode, jobs: Collection[str], known: C
         plan.there.append(leftover)
     elif everything and leftover.job not in known:
         plan.retained.append(
-            (leftover.where, f"it belongs to no run in this folder; `railbed runs --clean {leftover.job} -c FILE` removes it")
+            (
+                leftover.where,
+                f"it belongs to no run in this folder; `railbed runs --clean {leftover.job} -c FILE` removes it",
+            )
         )
 
 
@@ -131,7 +136,9 @@ def _keep_shared(plan: CleanUpPlan, listings: Mapping[str, FolderListing | Devic
     plan.there = [leftover for leftover in plan.there if leftover.job or disks[leftover.node] not in used]
 
 
-def _decide_here(plan: CleanUpPlan, run: LocalRun, listings: Mapping[str, FolderListing | DeviceError], *, by_name: bool) -> None:
+def _decide_here(
+    plan: CleanUpPlan, run: LocalRun, listings: Mapping[str, FolderListing | DeviceError], *, by_name: bool
+) -> None:
     """Remove a run here only with its files on nodes: they could not be attributed without it."""
     silent = [node for node in run.nodes if isinstance(listings.get(node), DeviceError)]
     if silent and not by_name:
