@@ -8,12 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from railbed.errors import ToolMissing
-from railbed.lab import host
 from railbed.lab.folder import load_lab
 from railbed.lab.host import is_alive
 from railbed.lab.netns.machine import processes
-from railbed.lab.netns.slurm import need_slurm
 from tests.support.cli import railbed
 from tests.support.labs import RunningLab, call, end_up_at
 from tests.support.slurm import AS_NOBODY, NODES, states, until
@@ -97,11 +94,3 @@ def test_a_second_lab_that_is_killed_leaves_nothing_and_does_not_disturb_the_fir
 def test_virtual_machines_have_no_scheduler(tmp_path: Path) -> None:
     result = railbed(tmp_path, "lab", "up", "--kind", "vm", "--scheduler", "slurm")
     assert (result.code, "only a netns lab has a scheduler" in result.err) == (2, True), result
-
-
-def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", "")
-    monkeypatch.setattr(host, "SBIN", "")
-    with pytest.raises(ToolMissing, match="the lab needs slurmctld, slurmd, srun, sinfo, munged") as missing:
-        need_slurm()
-    assert "munge slurm-client slurmctld slurmd" in missing.value.hint

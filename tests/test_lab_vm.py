@@ -8,6 +8,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from math import inf
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from tests.support.labs import RunningLab, cache_variables, call, end_up_at, run
 pytestmark = [pytest.mark.vm, pytest.mark.xdist_group("vm")]
 ON_RAIL = "-d rxe0 -x 1 -F -u 20"
 """Options of perftest: Soft-RoCE, RoCEv2 over IPv4, no check of the processor's clock, and late answers."""
+CLOCK_ERROR, CLOCK_QUESTIONS = 0.05, 20
 
 
 @pytest.fixture
@@ -114,14 +116,24 @@ def test_nodes_are_themselves_and_reach_nothing_else(lab: RunningLab) -> None:
     assert first[1] != second[1]
     assert first[2] != second[2]
     assert first[3:] == second[3:] == ["lo mgmt0 rail0 rail1", "0"]
-    assert clock_is_right(lab, "node1")
+    assert_clock_is_right(lab, "node1")
 
 
-def clock_is_right(lab: RunningLab, node: str) -> bool:
-    """Compare a node's clock with this machine's, before and after reading it, which takes a while itself."""
-    before = time.time()
-    now = float(lab.run_inside(node, "date +%s.%N").out)
-    return before - 0.5 < now < time.time() + 0.5
+def assert_clock_is_right(lab: RunningLab, node: str) -> None:
+    """Compare a node's clock with this machine's: an answer is between question and arrival."""
+    assert lab.connections
+    least, most = -inf, inf
+    with lab.connections.start(node, "while read -r _; do echo $EPOCHREALTIME; done") as clock:
+        assert clock.stdin is not None
+        assert clock.stdout is not None
+        for _ in range(CLOCK_QUESTIONS):
+            before = time.time()
+            print("?", file=clock.stdin, flush=True)
+            answer = float(clock.stdout.readline())
+            least, most = max(least, answer - time.time()), min(most, answer - before)
+        clock.stdin.close()
+    assert least < CLOCK_ERROR, f"{node} is ahead by at least {least:.3f} s"
+    assert most > -CLOCK_ERROR, f"{node} is behind by at least {-most:.3f} s"
 
 
 @pytest.mark.soak  # test_lab_netns.py has it on namespaces
@@ -174,8 +186,16 @@ def test_faults_are_those_of_the_devices_and_a_frozen_node_continues_with_the_ri
     assert healed.status()["states"] == {"node1": "up", "node2": "frozen", "nexus": "up"}
     assert healed.fault("cut", "rail1").code == 0
     assert healed.fault("heal", "node2").code == 0
-    assert clock_is_right(healed, "node2")
+    assert_clock_is_right(healed, "node2")
     assert "state DOWN" in healed.run_inside("node2", "rdma link show rxe1/1").out
+
+
+def test_a_frozen_node_continues_with_the_right_time_at_every_phase_of_a_second(healed: RunningLab) -> None:
+    for phase in (0.1, 0.4, 0.7):
+        assert healed.fault("freeze", "node1").code == 0
+        time.sleep((phase - time.time()) % 1)
+        assert healed.fault("heal", "node1").code == 0
+        assert_clock_is_right(healed, "node1")
 
 
 @pytest.mark.soak  # test_lab_netns.py has it on namespaces

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from railbed.errors import RailbedError, UsageError
-from railbed.lab import folder
+from railbed.errors import RailbedError, ToolMissing, UsageError
+from railbed.lab import folder, host
 from railbed.lab.fault import describe
 from railbed.lab.host import HostFault
+from railbed.lab.kind import KINDS
 from railbed.lab.model import Fault, Lab, Spec
 from railbed.lab.netns.cabling import numbers_in_use
 from railbed.lab.nexus.model.platform import PLATFORMS
 from railbed.lab.switch import MODELS, admit, port_of
 from railbed.lab.units import parse_delay, parse_percent, parse_rate
+from railbed.lab.vm import kind
 from railbed.store.cache import cache_folder
 from tests.support.disks import small_disk
 
@@ -29,6 +33,16 @@ SPEC = Spec(name="x", kind="netns", nodes=2)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("RAILBED_CACHE", str(tmp_path / "cache"))
     return tmp_path / "cache"
+
+
+@pytest.fixture
+def bare_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine of root's without any program."""
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setattr(host, "SBIN", "")
+    packages = {name.replace("/usr/", "/nonexistent/"): package for name, package in kind.BUILD_PACKAGES.items()}
+    monkeypatch.setattr(kind, "BUILD_PACKAGES", packages)
 
 
 @pytest.mark.parametrize(
@@ -166,3 +180,48 @@ def test_more_nodes_than_switch_ports_are_refused() -> None:
     admit(Spec(name="x", kind="netns", nodes=32, switch="n5k"))
     with pytest.raises(UsageError, match="33 nodes on 1 rail need 33 switch ports, and n5k has 32"):
         admit(Spec(name="x", kind="netns", nodes=33, switch="n5k"))
+
+
+@pytest.mark.parametrize(
+    ("spec", "packages"),
+    [
+        (
+            SPEC,
+            "ethtool hostname iproute2 iputils-ping mount nftables openssh-client openssh-server util-linux",
+        ),
+        (
+            replace(SPEC, scheduler="slurm", switch="n9k"),
+            "ethtool hostname iproute2 iputils-ping mount munge nftables openssh-client openssh-server slurm-client "
+            "slurmctld slurmd util-linux",
+        ),
+        (
+            replace(SPEC, kind="vm", arch="aarch64", training=True, switch="n9k"),
+            "coreutils debian-archive-keyring e2fsprogs kmod mmdebstrap openssh-client qemu-system-arm qemu-utils "
+            "util-linux",
+        ),
+        (
+            replace(SPEC, kind="vm", arch="x86_64"),
+            "coreutils debian-archive-keyring e2fsprogs kmod mmdebstrap openssh-client qemu-system-x86 qemu-utils "
+            "util-linux",
+        ),
+    ],
+    ids=("netns", "slurm", "vm-training", "vm"),
+)
+@pytest.mark.usefixtures("bare_machine")
+def test_a_bare_machine_gets_the_names_of_all_packages_at_once(
+    spec: Spec, packages: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kind, "FOREIGN_PACKAGES", {})  # which these are depends on this machine's processor
+    with pytest.raises(ToolMissing, match="the lab needs") as missing:
+        KINDS[spec.kind].admit(spec)
+    assert missing.value.hint == f"`apt-get install --no-install-recommends {packages}` installs what is missing"
+
+
+def test_a_netns_lab_that_trains_needs_torch_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("railbed.lab.netns.kind.PACKAGES", {})
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    monkeypatch.setattr("railbed.lab.netns.kind.find_spec", lambda _: None)
+    KINDS["netns"].admit(SPEC)
+    with pytest.raises(ToolMissing, match="the Python of railbed, which has no torch") as missing:
+        KINDS["netns"].admit(replace(SPEC, training=True))
+    assert f"`{sys.executable} -m pip install 'railbed[train]'`" in missing.value.hint

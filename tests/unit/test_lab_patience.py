@@ -182,7 +182,7 @@ def test_an_image_that_panics_is_not_waited_for(tmp_path: Path) -> None:
     async def wait() -> None:
         boots = asyncio.create_task(asyncio.sleep(HANG, ""))
         try:
-            await state._until_waiting(boots, tmp_path, Patience(lambda: None, quiet=HANG, most=HANG))
+            await state._until_waiting(boots, tmp_path, Patience(lambda: None, quiet=HANG, most=HANG), HANG)
         finally:
             boots.cancel()
 

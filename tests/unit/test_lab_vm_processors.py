@@ -12,7 +12,7 @@ import pytest
 
 from railbed.cli.screens.lab import show_status
 from railbed.errors import ToolMissing, UsageError
-from railbed.lab.model import Spec
+from railbed.lab.model import AcceleratorName, Spec
 from railbed.lab.netns.kind import NetnsKind
 from railbed.lab.vm import cache, foreign, kind, processor, recipe, rootfs
 from railbed.lab.vm.image import image_folder
@@ -25,6 +25,7 @@ NOTE_UNPACKED = recipe.HERE / "note-unpacked.sh"
 
 
 def on(monkeypatch: pytest.MonkeyPatch, host: str, *, kvm: OSError | None = None) -> None:
+    monkeypatch.setenv("RAILBED_CACHE", "/nonexistent")
     monkeypatch.setattr("platform.machine", lambda: host)
     monkeypatch.setattr("railbed.lab.vm.processor._kvm_error", lambda: kvm)
 
@@ -34,7 +35,7 @@ def option(arguments: list[str], name: str) -> str:
     return value
 
 
-def qemu(arch: recipe.Architecture, accelerator: processor.Accelerator) -> list[str]:
+def qemu(arch: recipe.Architecture, accelerator: AcceleratorName) -> list[str]:
     hardware = Hardware(arch.name, accelerator, 512)
     return command(Machine(name="n", hardware=hardware, image=Path("/i"), folder="n"))
 
@@ -64,7 +65,7 @@ def qemu(arch: recipe.Architecture, accelerator: processor.Accelerator) -> list[
 def test_the_command_line_on_every_host(
     host: str,
     guest: recipe.Architecture,
-    accelerator: processor.Accelerator,
+    accelerator: AcceleratorName,
     expected: tuple[str, ...],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

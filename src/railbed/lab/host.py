@@ -32,10 +32,10 @@ def need_root(what: str) -> None:
 
 
 def need_programs(packages: Mapping[str, str]) -> None:
-    """Refuse a machine that lacks programs, and name the command that installs them."""
-    missing = [program for program in packages if not program_path(program)]
+    """Refuse a machine that lacks programs, or files named by their path, and name the command that installs them."""
+    missing = [name for name in packages if not (Path(name).exists() if name.startswith("/") else program_path(name))]
     if missing:
-        install = " ".join(sorted({packages[program] for program in missing}))
+        install = " ".join(sorted({packages[name] for name in missing}))
         raise ToolMissing(
             f"the lab needs {', '.join(missing)}",
             hint=f"`apt-get install --no-install-recommends {install}` installs what is missing",

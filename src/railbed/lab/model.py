@@ -11,6 +11,7 @@ from typing import Literal
 KindName = Literal["netns", "vm"]
 ArchitectureName = Literal["aarch64", "x86_64"]
 SchedulerName = Literal["slurm"]
+AcceleratorName = Literal["kvm", "tcg"]
 PlatformName = Literal["n9k", "n9k-400g", "n9k-9.2", "n9k-ale", "n5k"]
 FaultName = Literal["cut", "freeze", "kill", "slow", "lose", "mark", "mtu", "refuse"]
 HOST_MTU = 9000
@@ -36,6 +37,8 @@ class Spec:
     """Megabytes of a virtual machine."""
     arch: ArchitectureName | None = None
     """Processor of a virtual machine; None is this machine's."""
+    accelerator: AcceleratorName | None = None
+    """What runs virtual machines: KVM or QEMU's emulation; None is the fastest that works here."""
     training: bool = False
     """Whether virtual machines have what training needs; namespaces see this machine's Python."""
     switch: PlatformName | None = None

@@ -18,7 +18,16 @@ from railbed.lab import folder
 from railbed.lab.down import down
 from railbed.lab.fault import heal, inflict
 from railbed.lab.host import program_path
-from railbed.lab.model import ArchitectureName, Fault, FaultName, KindName, PlatformName, SchedulerName, Spec
+from railbed.lab.model import (
+    AcceleratorName,
+    ArchitectureName,
+    Fault,
+    FaultName,
+    KindName,
+    PlatformName,
+    SchedulerName,
+    Spec,
+)
 from railbed.lab.status import status
 from railbed.lab.units import parse_delay, parse_percent, parse_rate
 from railbed.lab.up import targets, up
@@ -56,6 +65,26 @@ MemoryOption = Annotated[
         "--memory", metavar="MB", min=0, show_default=False, help="Memory of a virtual machine. [default: as needed]"
     ),
 ]
+ExtraOption = Annotated[
+    Literal["training"] | None,
+    typer.Option("--with", help="Install torch and MPI on virtual machines; namespaces use this machine's."),
+]
+ArchOption = Annotated[
+    ArchitectureName | None,
+    typer.Option("--arch", help="Processor of virtual machines; emulated if it is not this machine's."),
+]
+SchedulerOption = Annotated[
+    SchedulerName | None,
+    typer.Option("--scheduler", help="Run Slurm on the nodes, and a machine `controller` that submits jobs."),
+]
+AcceleratorOption = Annotated[
+    AcceleratorName | None,
+    typer.Option(
+        "--accelerator",
+        help="Run virtual machines with KVM or in emulation (tcg). [default: KVM, if it works]",
+        show_default=False,
+    ),
+]
 DeviceArgument = Annotated[
     str, typer.Argument(metavar="NODE|SWITCH|CONTROLLER", help="A node, nexus (the switch), or controller.")
 ]
@@ -87,19 +116,11 @@ def lab_up(
         str | None, typer.Option("--delay", metavar="TIME", help="Delay of every link: 50us, 2ms, …; needs netem.")
     ] = None,
     memory: MemoryOption = 0,
-    extra: Annotated[
-        Literal["training"] | None,
-        typer.Option("--with", help="Install torch and MPI on virtual machines; namespaces use this machine's."),
-    ] = None,
-    arch: Annotated[
-        ArchitectureName | None,
-        typer.Option("--arch", help="Processor of virtual machines; emulated if it is not this machine's."),
-    ] = None,
+    extra: ExtraOption = None,
+    arch: ArchOption = None,
+    accelerator: AcceleratorOption = None,
     switch: SwitchOption = None,
-    scheduler: Annotated[
-        SchedulerName | None,
-        typer.Option("--scheduler", help="Run Slurm on the nodes, and a machine `controller` that submits jobs."),
-    ] = None,
+    scheduler: SchedulerOption = None,
     as_json: JsonOption = False,
 ) -> int:
     """Bring up a lab, and print how to use it when every node answers.
@@ -116,6 +137,7 @@ def lab_up(
         memory=memory,
         training=extra == "training",
         arch=arch,
+        accelerator=accelerator,
         switch=switch,
         scheduler=scheduler,
     )

@@ -5,8 +5,9 @@ from __future__ import annotations
 import platform
 import sys
 from collections.abc import AsyncGenerator, Iterable, Mapping
+from importlib.util import find_spec
 
-from railbed.errors import UsageError
+from railbed.errors import ToolMissing, UsageError
 from railbed.lab.host import need_programs, need_root, run, together
 from railbed.lab.keys import make_keys, write_known_hosts
 from railbed.lab.model import SWITCH, Lab, LabNode, Spec, SwitchDoor, management_address, rail_name
@@ -28,6 +29,7 @@ PACKAGES = {
     "tc": "iproute2",
     "nft": "nftables",
     "ethtool": "ethtool",
+    "ping": "iputils-ping",
     "sshd": "openssh-server",
     "ssh-keygen": "openssh-client",
     "unshare": "util-linux",
@@ -52,10 +54,17 @@ class NetnsKind:
                 f"the nodes of a netns lab share this machine's processor, which is {platform.machine()}",
                 hint=f"--kind vm emulates {spec.arch}",
             )
+        if spec.accelerator:
+            raise UsageError("the nodes of a netns lab need no accelerator", hint="omit it, or add --kind vm")
         need_root("a netns lab")
-        need_programs(PACKAGES)
+        need_programs({**PACKAGES, **slurm.PACKAGES} if spec.scheduler else PACKAGES)
         if spec.scheduler:
-            slurm.need_slurm()
+            slurm.need_settings()
+        if spec.training and find_spec("torch") is None:
+            raise ToolMissing(
+                "the nodes of a netns lab train with the Python of railbed, which has no torch",
+                hint=f"`{sys.executable} -m pip install 'railbed[train]'` installs what training needs",
+            )
 
     async def taken_numbers(self) -> set[int]:
         """Return numbers whose management network overlaps with one that this machine is on or has a route to."""

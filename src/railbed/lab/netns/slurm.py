@@ -11,7 +11,7 @@ import secrets
 import shlex
 from pathlib import Path
 
-from railbed.lab.host import HostFault, need_programs, program_path
+from railbed.lab.host import HostFault, program_path
 from railbed.lab.model import CONTROLLER, Lab, LabNode, management_address
 
 PACKAGES = {
@@ -69,9 +69,8 @@ install -m 600 {key} /run/munge/key && {munged} --key-file=/run/munge/key --seed
 """
 
 
-def need_slurm() -> None:
-    """Refuse a machine without Slurm."""
-    need_programs(PACKAGES)
+def need_settings() -> None:
+    """Refuse a machine whose Slurm has its settings elsewhere."""
     if not SETTINGS.is_dir():
         raise HostFault(f"Slurm on this machine does not use {SETTINGS}", hint=f"`mkdir {SETTINGS}` makes it possible")
 

@@ -3,7 +3,7 @@
 images/ARCH-KEY/                 vmlinuz, initrd, root.raw, manifest.json
 images/ARCH-KEY/training/KEY/    training.raw, manifest.json
 images/ARCH-KEY/states/NAME/     ram, vmstate, base.qcow2, manifest.json
-images/ARCH-KEY/states/NAME.bad  an accelerator that does not boot here
+images/kvm-HOST.failed           why KVM boots no guest on this processor and kernel
 """
 
 from __future__ import annotations

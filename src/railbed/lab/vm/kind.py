@@ -26,6 +26,7 @@ from railbed.lab.vm.qemu.hardware import SERIAL_LOG
 from railbed.lab.vm.qemu.identity import mac
 from railbed.lab.vm.qemu.state import memory_of, prepare
 from railbed.lab.vm.recipe import MOST_RAILS, TRAINING, architecture
+from railbed.lab.vm.rootfs import KEYRING
 from railbed.lab.vm.training import NEEDED_MEGABYTES as TRAINING_MEGABYTES
 from railbed.lab.vm.training import need_pip, training_folder, training_key
 from railbed.model import events
@@ -47,6 +48,7 @@ BUILD_PACKAGES = {
     "unshare": "util-linux",
     "chroot": "coreutils",
     "depmod": "kmod",
+    str(KEYRING): "debian-archive-keyring",
 }
 FOREIGN_PACKAGES = {"debugfs": "e2fsprogs", "e2fsck": "e2fsprogs", "dpkg-deb": "dpkg"}
 TRAINING_PACKAGES = {"debugfs": "e2fsprogs", "mkfs.ext4": "e2fsprogs", "chroot": "coreutils"}
@@ -69,18 +71,19 @@ class VmKind:
         if 0 < spec.memory < LEAST_MEMORY:
             raise UsageError(f"a node needs at least {LEAST_MEMORY} MB of memory, not {spec.memory}")
         arch = architecture(spec.arch)
-        need_programs({arch.qemu: arch.package, "qemu-img": "qemu-utils", "ssh-keygen": "openssh-client"})
+        needed = {arch.qemu: arch.package, "qemu-img": "qemu-utils", "ssh-keygen": "openssh-client"}
         space = spec.nodes * DISK_PER_NODE
         image = image_folder(arch)
         if not cache.is_whole(image):
             need_root("building the image of a vm lab, which is done once,")
-            need_programs(BUILD_PACKAGES if arch.is_native else {**BUILD_PACKAGES, **FOREIGN_PACKAGES})
+            needed |= BUILD_PACKAGES if arch.is_native else BUILD_PACKAGES | FOREIGN_PACKAGES
             space += needed_megabytes(arch)
         if spec.training and not cache.is_whole(training_folder(image, training_key(arch))):
             need_root("building the training disk of a vm lab, which is done once,")
-            need_programs(TRAINING_PACKAGES)
+            needed |= TRAINING_PACKAGES
             need_pip()
             space += TRAINING_MEGABYTES
+        need_programs(needed)
         _need_memory(spec)
         _need_space(space)
 
@@ -101,9 +104,12 @@ class VmKind:
     async def build(self, lab: Lab) -> AsyncGenerator[Event, None]:
         """Make the image if it is missing, then all nodes concurrently."""
         arch = architecture(lab.spec.arch)
-        if reason := why_emulated(arch):
+        accelerator = lab.spec.accelerator
+        if reason := why_emulated(arch, accelerator):
             yield events.LabEmulated(subject=lab.spec.name, message=reason)
-        async with aclosing(prepare(lab.folder, arch, lab.spec.memory, training=lab.spec.training)) as preparation:
+        async with aclosing(
+            prepare(lab.folder, arch, lab.spec.memory, accelerator, training=lab.spec.training)
+        ) as preparation:
             async for event in preparation:
                 yield event
         steps, names = Steps(lab.spec.name), [node.name for node in lab.nodes]
@@ -196,7 +202,9 @@ class VmKind:
 
 def _need_memory(spec: Spec) -> None:
     """Refuse more nodes than memory; what QEMU itself takes is counted."""
-    each = memory_of(spec.memory, training=spec.training) + buffer_megabytes(accelerators(architecture(spec.arch))[-1])
+    each = memory_of(spec.memory, training=spec.training) + buffer_megabytes(
+        accelerators(architecture(spec.arch), spec.accelerator)[-1]
+    )
     available = available_megabytes()
     if spec.nodes * each > available:
         fit = available // each

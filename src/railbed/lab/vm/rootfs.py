@@ -100,7 +100,7 @@ def _mmdebstrap(root: Path, arch: Architecture) -> list[str]:
     return [
         *("mmdebstrap", "--verbose", "--mode=root", f"--architectures={arch.debian}"),
         *(_native_options(arch) if arch.is_native else _foreign_options(arch)),
-        *([f"--keyring={KEYRING}"] if KEYRING.exists() else []),
+        f"--keyring={KEYRING}",
         f"--include={','.join(PACKAGES)}",
         *(f"--aptopt={option}" for option in options),
         *(f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in WITHOUT),

@@ -21,6 +21,10 @@ REMEDIES = {
 }
 
 
+class NotBooted(HostFault):
+    """A guest stopped, or made no progress, for no reason outside of QEMU."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
     """What is known about a machine that failed."""
@@ -44,19 +48,20 @@ def boot_failure(evidence: Evidence, waited: str = "", hint: str = "") -> HostFa
     """Return the error for a machine that ended, or that did not get ready in time."""
     name = evidence.name
     if match := PANIC.search(evidence.console):
-        return HostFault(f"{name}: its kernel panicked: {match[0]}", hint=hint)
+        return NotBooted(f"{name}: its kernel panicked: {match[0]}", hint=hint)
     if shutil.disk_usage(evidence.folder).free < LEAST_FREE:
         room = "make room, or RAILBED_CACHE=FOLDER names another place"
         return HostFault(f"{name} ran out of disk space in {evidence.folder}", hint=room)
     if evidence.exit is not None:
         why, remedy = _ending(evidence.exit)
         last = f": {evidence.qemu_output[-1]}" if evidence.qemu_output else ""
-        return HostFault(f"{name}: QEMU {why}{last}", hint=remedy or hint)
+        fault = HostFault if remedy else NotBooted
+        return fault(f"{name}: QEMU {why}{last}", hint=remedy or hint)
     if match := GUEST_MEMORY.search(evidence.console):
         return HostFault(f"{name} is short of memory: {match[0]}", hint="--memory MB gives each node more")
     lines = [line.strip() for line in evidence.console.splitlines() if line.strip()][-LAST_LINES:]
     last = f"last lines on its console: {' / '.join(lines)}" if lines else "its console is empty"
-    return HostFault(f"{name} is not ready, and {waited}; {last}", hint=hint)
+    return NotBooted(f"{name} is not ready, and {waited}; {last}", hint=hint)
 
 
 def _ending(code: int) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""The machines as QEMU's command line. All have the same devices: a saved machine can only go on in its like."""
+"""The machines as QEMU's command line. All have the same devices: a snapshot resumes only on identical hardware."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from railbed.lab.model import HOST_MTU, ArchitectureName
+from railbed.lab.model import HOST_MTU, AcceleratorName, ArchitectureName
 from railbed.lab.vm import processor
 from railbed.lab.vm.image import INITRD, KERNEL
 from railbed.lab.vm.recipe import BOOT_OPTIONS, MOST_RAILS, architecture
@@ -17,6 +17,8 @@ RAM, SAVED, BASE = "ram", "vmstate", "base.qcow2"
 SERIAL_LOG, MONITOR, DISK, IDENTITY = "serial.log", "qmp.sock", "disk.qcow2", "identity"
 """Files of a node."""
 IDENTITY_BYTES = 1 << 20
+CLOCK = "tcp:10.0.2.4:37-cmd:bash -c 'while read -t 60 -r _; do echo $EPOCHREALTIME; done'"
+"""Where nodes ask for this machine's time (`guest/usr/lib/railbed/node.py`): a line with it for each line from them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +26,7 @@ class Hardware:
     """What may differ between labs, but not between the nodes of one."""
 
     arch: ArchitectureName
-    accelerator: processor.Accelerator
+    accelerator: AcceleratorName
     memory: int
     training: str = ""
     """Key of the disk with what training needs; empty for machines without one."""
@@ -112,7 +114,7 @@ def _training(machine: Machine) -> list[str]:
 
 def _network(machine: Machine) -> list[str]:
     door = f",hostfwd=tcp:{machine.door}-:22" if machine.door else ""
-    arguments = ["-netdev", f"user,id=mgmt,restrict=on,ipv6=off{door}"]
+    arguments = ["-netdev", f"user,id=mgmt,restrict=on,ipv6=off,guestfwd={CLOCK}{door}"]
     arguments += ["-device", "virtio-net-pci,netdev=mgmt,addr=0x2,romfile=,mac=52:54:00:00:00:02"]
     for rail in range(MOST_RAILS):
         if rail < len(machine.cables):

@@ -19,13 +19,14 @@ from pathlib import Path
 
 from railbed.errors import DeviceError
 from railbed.lab.host import HostFault, run
+from railbed.lab.model import AcceleratorName
 from railbed.lab.patience import Patience, ProcessSigns
 from railbed.lab.steps import Steps
 from railbed.lab.vm import cache
 from railbed.lab.vm.image import DISK, image_folder, make_image
-from railbed.lab.vm.processor import accelerators, fingerprint
+from railbed.lab.vm.processor import accelerators, fingerprint, remember_kvm, why_emulated
 from railbed.lab.vm.qemu import qmp
-from railbed.lab.vm.qemu.failure import Evidence, boot_failure, has_panicked
+from railbed.lab.vm.qemu.failure import Evidence, NotBooted, boot_failure, has_panicked
 from railbed.lab.vm.qemu.hardware import (
     BASE,
     IDENTITY,
@@ -40,7 +41,7 @@ from railbed.lab.vm.qemu.hardware import (
 )
 from railbed.lab.vm.recipe import MEMORY, TRAINING_MEMORY, Architecture, architecture
 from railbed.lab.vm.training import make_training, training_folder, training_key
-from railbed.model import events
+from railbed.model.events import LabEmulated
 from railbed.model.progress import progress
 from railbed.model.record import Event
 
@@ -50,38 +51,48 @@ WAITING = "railbed: waiting for an identity"
 USUAL_SECONDS = {"kvm": 15.0, "tcg": 90.0}
 PATIENCE = {"kvm": (60.0, 900.0), "tcg": (240.0, 7200.0)}
 """Seconds to wait for a machine after its last sign of progress, and at most."""
+SILENCE_SECONDS = 20.0
+"""How long a guest under KVM may print nothing: it prints within a second, or never where KVM only pretends to work."""
 SETTLE_SECONDS = 2.0
 SAVE_SECONDS = 300.0
 IGNORE_SHARED = [{"capability": "x-ignore-shared", "state": True}]
 """Memory that lies in a file is not saved once more."""
 
 
-async def prepare(lab_folder: Path, arch: Architecture, memory: int, *, training: bool) -> AsyncGenerator[Event, None]:
+async def prepare(
+    lab_folder: Path, arch: Architecture, memory: int, accelerator: AcceleratorName | None, *, training: bool
+) -> AsyncGenerator[Event, None]:
     """Choose the saved machine that a lab resumes from, and build what is missing."""
     version = await qemu_version(arch)
     if cache.is_busy():
         yield progress("another railbed is working on it: waiting", subject="image")
     async with cache.locked():
         made = False
-        for folder, make in _parts(arch, training=training):
-            if not cache.is_whole(folder):
-                made = True
-                cache.clear()
-                async with aclosing(make()) as events:
-                    async for event in events:
-                        yield event
-        for accelerator in accelerators(arch):
-            disk = training_key(arch) if training else ""
-            hardware = Hardware(arch.name, accelerator, memory_of(memory, training=training), disk)
+        missing = (make for folder, make in _parts(arch, training=training) if not cache.is_whole(folder))
+        for make in missing:
+            made = True
+            cache.clear()
+            async with aclosing(make()) as events:
+                async for event in events:
+                    yield event
+        disk, size = training_key(arch) if training else "", memory_of(memory, training=training)
+        choices = [Hardware(arch.name, name, size, disk) for name in accelerators(arch, accelerator)]
+        for hardware in choices:
             state = state_folder(version, hardware)
-            if not cache.is_whole(state):
-                made = True
-                async with aclosing(_make_state(state, hardware)) as events:
-                    async for event in events:
-                        yield event
-            if cache.is_whole(state):
-                cache.choose(lab_folder, state)
-                break
+            try:
+                if not cache.is_whole(state):
+                    made = True
+                    async with aclosing(_make_state(state, hardware)) as events:
+                        async for event in events:
+                            yield event
+            except NotBooted as error:
+                if hardware is choices[-1]:
+                    raise
+                remember_kvm(error.message)
+                yield LabEmulated(subject="image", message=why_emulated(arch))
+                continue
+            cache.choose(lab_folder, state)
+            break
         if made:
             cache.clear(keep=cache.chosen(lab_folder))
 
@@ -128,23 +139,15 @@ def state_folder(version: str, hardware: Hardware) -> Path:
 
 
 async def _make_state(state: Path, hardware: Hardware) -> AsyncGenerator[Event, None]:
-    """Boot a machine and save it; KVM that is there but does not boot is remembered and done without."""
-    bad = state.with_suffix(".bad")
-    if bad.exists():
-        return
+    """Boot a machine and save it."""
     steps, emulated = Steps("image"), hardware.accelerator != "kvm"
     usual = USUAL_SECONDS[hardware.accelerator] * (2 if hardware.training else 1)
     how = "booting it once to be saved" + (" (emulated)" if emulated else "")
     yield steps.begin(f"boot-{hardware.arch}-{state.name.rpartition('-')[0]}", how, usual=usual)
-    try:
-        with cache.making(state, (RAM, SAVED, BASE)) as new:
-            await _boot_and_save(new, hardware)
-    except HostFault as error:
-        if hardware.accelerator != "kvm":
-            raise
-        bad.write_text(f"{error.message}\n", encoding="utf-8")
-        yield events.Notice(subject="image", message="KVM does not boot here, software emulation is used")
-        return
+    with cache.making(state, (RAM, SAVED, BASE)) as new:
+        await _boot_and_save(new, hardware)
+    if hardware.accelerator == "kvm":
+        remember_kvm("")
     yield steps.end("booted and saved")
 
 
@@ -162,13 +165,14 @@ async def _boot_and_save(folder: Path, hardware: Hardware) -> None:
     backing = f"../../{DISK}"
     await run(["qemu-img", "create", "-q", "-f", "qcow2", "-b", backing, "-F", "raw", str(folder / BASE)])
     quiet, most = PATIENCE[hardware.accelerator]
+    silence = SILENCE_SECONDS if hardware.accelerator == "kvm" else most
     pids: list[int] = []
     qemu = run(command(_machine(image, hardware)), cwd=folder, seconds=2 * most, on_start=pids.append)
     machine = asyncio.create_task(qemu)
     try:
         async with qmp.connected(folder / MONITOR, ended=machine.done) as monitor:
             signs = ProcessSigns(pids[0], folder / SERIAL_LOG)
-            await _until_waiting(machine, folder, Patience(signs, quiet=quiet, most=most))
+            await _until_waiting(machine, folder, Patience(signs, quiet=quiet, most=most), silence)
             await asyncio.sleep(SETTLE_SECONDS)
             await monitor.execute("stop")
             await monitor.execute("migrate-set-capabilities", capabilities=IGNORE_SHARED)
@@ -176,10 +180,10 @@ async def _boot_and_save(folder: Path, hardware: Hardware) -> None:
             await _until_saved(monitor)
             await monitor.execute("quit")
             await machine
-    except HostFault:
-        if machine.done() and machine.exception():
+    except HostFault as error:
+        if machine.done() and (ending := machine.exception()):
             # The output of QEMU explains more than the fact that it ended.
-            await machine
+            raise NotBooted(str(ending)) from error
         raise
     finally:
         machine.cancel()
@@ -187,11 +191,17 @@ async def _boot_and_save(folder: Path, hardware: Hardware) -> None:
             await machine
 
 
-async def _until_waiting(machine: asyncio.Task[str], folder: Path, patience: Patience) -> None:
+async def _until_waiting(machine: asyncio.Task[str], folder: Path, patience: Patience, silence: float) -> None:
+    deadline = time.monotonic() + silence
     while not machine.done():
         console = _text(folder / SERIAL_LOG)
         if WAITING in console:
             return
+        if not console and time.monotonic() > deadline:
+            # Whatever it does with the processor meanwhile, it is not booting.
+            raise NotBooted(
+                f"the guest printed nothing for {silence:g} s", hint="--accelerator tcg emulates, many times slower"
+            )
         why = patience.at_end()
         if why or has_panicked(console):
             raise boot_failure(Evidence(name="the image", console=console, folder=folder), why)
