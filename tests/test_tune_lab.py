@@ -19,7 +19,7 @@ from safetensors.torch import load_file
 
 from tests.support.basemodels import write_base, write_conversations
 from tests.support.labs import RunningLab, call
-from tests.support.tinymodels import transformers
+from tests.support.tinymodels import compute_in_fp32, transformers
 from tests.support.training import Records, events, losses, trained, training, training_site
 
 pytestmark = [pytest.mark.netns, pytest.mark.xdist_group("nettrain")]
@@ -196,6 +196,7 @@ def as_trained(base: Path, adapter: Path) -> Any:
     model = transformers.AutoModelForCausalLM.from_pretrained(
         base, dtype=torch.float32, **(quantised if about["quantisation"] == "nf4" else {})
     )
+    compute_in_fp32(model)
     peft: Any = import_module("peft")
     return peft.PeftModel.from_pretrained(model, str(adapter)).eval()
 

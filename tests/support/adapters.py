@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from railbed.train.base.folder import ModelFolder
-from tests.support.tinymodels import transformers
+from tests.support.tinymodels import compute_in_fp32, transformers
 
 TARGETS = {
     "gpt2": ["c_attn", "c_proj", "c_fc"],
@@ -54,6 +54,7 @@ def write_adapter(base: Path, folder: Path, quantisation: str, *, double: bool =
         )
         loading["device_map"] = {"": "cpu"}
     model = transformers.AutoModelForCausalLM.from_pretrained(base, **loading)
+    compute_in_fp32(model)
     targets = TARGETS.get(kind, TARGETS["llama"])
     settings = peft.LoraConfig(r=4, lora_alpha=8, target_modules=targets, task_type="CAUSAL_LM", **options)
     torch.manual_seed(11)

@@ -95,3 +95,10 @@ def own_folder(folder: Path, *, context: int = 96) -> Path:
             parameter.normal_(0.0, 0.3)
     export(model, folder / "model", tokens=folder / "tokens", end_of_text=0, step=1)
     return folder / "model"
+
+
+def compute_in_fp32(model: Any) -> None:
+    """Keep bitsandbytes from computing in bf16 without gradients, as it does on processors with AVX512-BF16."""
+    for module in model.modules():
+        if hasattr(module, "support_avx512bf16_for_cpu"):
+            module.support_avx512bf16_for_cpu = False

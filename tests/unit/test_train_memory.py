@@ -119,15 +119,38 @@ def test_other_errors_are_not_taken_for_it(tmp_path: Path, monkeypatch: pytest.M
         trainer.losses(range(1))
 
 
-def test_how_torch_and_python_report_it() -> None:
+def test_the_torch_of_this_machine_reports_it() -> None:
     """Nobody has four petabytes."""
     with pytest.raises(RuntimeError) as caught:
         torch.empty(1 << 50, dtype=torch.float32)
     assert is_out_of_memory(caught.value)
-    assert is_out_of_memory(MemoryError())
-    assert is_out_of_memory(torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB."))
-    assert not is_out_of_memory(RuntimeError("Connection closed by peer"))
-    assert not is_out_of_memory(ValueError("out of memory"))
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (
+            RuntimeError(
+                "[enforce fail at alloc_cpu.cpp:124] err == 0. DefaultCPUAllocator: can't allocate memory: you"
+            ),
+            True,
+        ),
+        (
+            RuntimeError("[enforce fail at alloc_cpu.cpp:88] data. DefaultCPUAllocator: not enough memory: you tried"),
+            True,
+        ),
+        (RuntimeError("std::bad_alloc"), True),
+        (RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"), True),
+        (RuntimeError("cuDNN error: CUDNN_STATUS_ALLOC_FAILED"), True),
+        (torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB."), True),
+        (MemoryError(), True),
+        (RuntimeError("Connection closed by peer"), False),
+        (RuntimeError("there is not enough memory bandwidth"), False),
+        (ValueError("out of memory"), False),
+    ],
+)
+def test_how_torch_its_libraries_and_python_report_it(error: Exception, *, expected: bool) -> None:
+    assert is_out_of_memory(error) is expected
 
 
 def test_the_advice_fits_the_recipe(tmp_path: Path) -> None:

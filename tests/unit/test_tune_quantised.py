@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -72,3 +73,24 @@ def test_the_same_step_on_any_ranks_with_a_quantised_base(base: Path, form: dict
         assert losses == pytest.approx(expected, abs=CLOSE)
         theirs = trainer.model.saved_tensors()
         assert max(float((own[name] - theirs[name]).abs().max()) for name in own) < CLOSE
+
+
+def test_passes_without_gradients_leave_the_weights_as_they_were_stored(
+    base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a processor with AVX512-BF16, whose arrangement of weights has no gradients."""
+    modules: Any = import_module("bitsandbytes.nn.modules")
+    monkeypatch.setattr(modules, "has_avx512bf16", lambda: True)
+    recipe, tokens = prepared(base, quantisation="nf4")
+    trainer = Trainer.of(recipe, tokens)
+    assert isinstance(trainer.model, Pretrained)
+    layer: Any = trainer.model._base.get_submodule("model.layers.0.mlp.up_proj").base_layer
+    stored = layer.weight.data.clone()
+    trainer.model.eval()
+    with torch.inference_mode():
+        trainer.model.causal(torch.arange(16)[None])
+    assert torch.equal(layer.weight.data, stored)
+    trainer.model.train()
+    trainer.losses(range(1))
+    first = next(name for name in trainer.model.saved_tensors() if "layers.0.self_attn.q_proj.lora_B" in name)
+    assert float(trainer.model.saved_tensors()[first].abs().max()) > 0, "the first layer has learned nothing"

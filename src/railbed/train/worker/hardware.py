@@ -48,7 +48,9 @@ PEAKS = (
 
 PROBE_SIZES = (96, 192, 384, 768)
 """Rows and columns of the matrices that measure a processor: the last is large enough for its full speed."""
-PROBE_SECONDS = 0.1
+PROBE_SECONDS, LONGEST_PROBE_SECONDS = 0.1, 1.0
+CLEAR_SECONDS = 0.01
+"""CPU time that is measured with any clock; some advance in steps of four milliseconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,20 +158,21 @@ def measured_peak() -> float:
         left = end - time.perf_counter()
         if peak and operations / peak > left:
             break
-        peak = max(peak, operations / _seconds_of_product(rows, left if rows == PROBE_SIZES[-1] else 0.0))
+        peak = operations / _seconds_of_product(rows, left if rows == PROBE_SIZES[-1] else 0.0)
     return peak
 
 
 def _seconds_of_product(rows: int, limit: float) -> float:
-    """Return how long a thread computes a product of square matrices, at best: at least once, and up to the limit."""
+    """Return how long a thread computes a product of square matrices, on average over at least `limit` seconds."""
     left, right = torch.ones(rows, rows), torch.ones(rows, rows)
-    best, end = float("inf"), time.perf_counter() + limit
-    while best == float("inf") or time.perf_counter() < end:
-        # CPU time rather than elapsed time, so that other programs on a busy machine do not lower the peak.
-        start = time.process_time()
+    begin, start, products, used, elapsed = time.perf_counter(), time.process_time(), 0, 0.0, 0.0
+    while (elapsed < limit or used < CLEAR_SECONDS) and elapsed < LONGEST_PROBE_SECONDS:
         torch.mm(left, right)
-        best = min(best, (time.process_time() - start) / torch.get_num_threads())
-    return max(best, 1e-9)
+        products += 1
+        # CPU time rather than elapsed time, so that other programs on a busy machine do not lower the peak.
+        used = time.process_time() - start
+        elapsed = time.perf_counter() - begin
+    return (used / torch.get_num_threads() or elapsed) / products
 
 
 def _processor() -> str:

@@ -15,8 +15,14 @@ import torch
 from railbed.train.data.sampling import pieces
 from railbed.train.recipe import Recipe
 
-SIGNS = ("can't allocate memory", "out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
-"""How torch and its libraries word it where they raise a plain RuntimeError: on processors, and inside CUDA."""
+SIGNS = (
+    "DefaultCPUAllocator: can't allocate memory",
+    "DefaultCPUAllocator: not enough memory",
+    "std::bad_alloc",
+    "out of memory",
+    "_STATUS_ALLOC_FAILED",
+)
+"""How torch and its libraries word it in a plain RuntimeError: on each kind of processor, in C++, and inside CUDA."""
 T = TypeVar("T")
 
 

@@ -22,6 +22,7 @@ from railbed.train.models.pretrained import PretrainedSettings, targets_of
 from railbed.train.worker.io.rowfile import IGNORED
 from railbed.train.worker.models.base import BuildOptions, LanguageModel
 from railbed.train.worker.models.headloss import head_loss
+from railbed.train.worker.models.quantised import compute_plainly, silence_warnings
 
 OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
 PROBE_TOKENS = 3
@@ -33,6 +34,7 @@ CLOSE = 0.02
 def library(name: str) -> Any:  # noqa: ANN401 -- a module without usable types
     """Import a library of the extra `tune`, so that it contacts no hub."""
     os.environ.update(OFFLINE)
+    silence_warnings()
     module = importlib.import_module(name)
     if name == "transformers":
         module.utils.logging.set_verbosity_error()
@@ -201,6 +203,7 @@ def _loaded(settings: PretrainedSettings, options: BuildOptions) -> nn.Module:
     except (OSError, ValueError, KeyError) as error:
         reason = str(error).strip().partition("\n")[0].partition(". ")[0].rstrip(".")[:300]
         raise RankFailed(f"transformers cannot load the model in {folder}: {reason}", refused=True) from error
+    compute_plainly(model)
     return model
 
 

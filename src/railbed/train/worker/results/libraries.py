@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Any
 
 from railbed.errors import ToolMissing
+from railbed.train.worker.models.quantised import silence_warnings
 
 OFFLINE = {
     "HF_HUB_OFFLINE": "1",
@@ -25,6 +26,7 @@ HINT = "pip install 'railbed[tune]' there"
 def library(name: str) -> Any:  # noqa: ANN401 -- a module, and one that may not be there
     """Return a library; raise ToolMissing if it is not installed."""
     os.environ.update(OFFLINE)
+    silence_warnings()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # their authors' business

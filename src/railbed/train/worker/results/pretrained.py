@@ -14,6 +14,7 @@ from railbed.train.base.folder import ModelFolder
 from railbed.train.results.adapter import AdapterFolder, Base
 from railbed.train.worker.io.weights import Weights, open_tensors
 from railbed.train.worker.models.base import Scorer
+from railbed.train.worker.models.quantised import compute_plainly
 from railbed.train.worker.precision import processor_has
 from railbed.train.worker.results.libraries import library
 from railbed.train.worker.results.speaker import Speaker, When
@@ -114,9 +115,11 @@ def load(folder: ModelFolder, base: Base, device: torch.device, *, as_stored: bo
     elif device.type == "cpu":
         del options["device_map"]  # needs accelerate, which nothing else here does
     try:
-        return transformers.AutoModelForCausalLM.from_pretrained(str(folder.path), **options, **LOCAL)
+        model = transformers.AutoModelForCausalLM.from_pretrained(str(folder.path), **options, **LOCAL)
     except (ValueError, KeyError, ImportError, RuntimeError, OSError) as error:
         raise _explained(folder, error) from None
+    compute_plainly(model)
+    return model
 
 
 def _explained(folder: ModelFolder, error: Exception) -> ModelError:
