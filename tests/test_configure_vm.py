@@ -37,15 +37,27 @@ def states(lab: RunningLab) -> dict[str, str]:
     return nodes | {which: running(lab, which) for which in ("running", "startup")}
 
 
-@pytest.mark.soak
-def test_a_setting_is_applied_survives_its_loss_and_is_undone(lab: RunningLab) -> None:
-    scope = ("--only", "node1", "--rule", "pfc", "--rule", "dscp_map")
-    before = lab.shell("node1", STATE).out
+def test_both_ends_of_a_cable_become_lossless_stay_so_and_come_back_as_they_were(lab: RunningLab) -> None:
+    scope = ("--only", "node1", "--only", "nexus")
+    before = state_of_cable(lab)
+    shown = configure(lab, *scope)
+    assert {subject.partition("/")[0] for subject in changes(shown)} == {"node1", "nexus"}
+    assert state_of_cable(lab) == before, "showing changes nothing"
+
     run = applied(lab, *scope)
+    others = {(rule, f"node2/{rail}") for rule in ("pfc", "dscp_map") for rail in RAILS}
+    assert {place for _, place in lab.failing() if not place.startswith("node2/")} == set()
     assert lab.shell("node1", f"{LOSE_QOS} && systemctl restart railbed.service").code == 0
-    assert lab.failing("pfc", "dscp_map") == {(rule, f"node2/{rail}") for rule in ("pfc", "dscp_map") for rail in RAILS}
+    assert lab.failing("pfc", "dscp_map") == others
+    assert running(lab, "running") == running(lab, "startup"), "the switch would forget it"
+
     assert configure(lab, "--undo", run, "--yes").code == 0
-    assert lab.shell("node1", STATE).out == before
+    assert state_of_cable(lab) == before
+
+
+def state_of_cable(lab: RunningLab) -> dict[str, str]:
+    """Return the state of node1 and of the switch."""
+    return {"node1": lab.shell("node1", STATE).out} | {which: running(lab, which) for which in ("running", "startup")}
 
 
 @pytest.mark.soak
