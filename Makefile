@@ -1,11 +1,13 @@
-# railbed. `make run` and `make test` set up what they need; see README.md.
+# railbed. `make run` and `make test` set up what they need; see README.md and CONTRIBUTING.md.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-STAMP := $(VENV)/.installed
+USER_STAMP := $(VENV)/.installed
+DEV_STAMP := $(VENV)/.installed-dev
 QEMU_aarch64 := qemu-system-arm
 QEMU_x86_64 := qemu-system-x86
-APT_PACKAGES := openssh-server openssh-client iproute2 iputils-ping ethtool python3-venv nftables tcpdump iperf3 sockperf fio \
+# What tests need, labs of every kind included; `railbed lab up` names what it lacks.
+TEST_PACKAGES := openssh-server openssh-client iproute2 iputils-ping ethtool nftables tcpdump iperf3 sockperf fio \
 	$(QEMU_$(shell uname -m)) qemu-utils mmdebstrap kmod e2fsprogs debian-archive-keyring chromium tshark \
 	slurmctld slurmd slurm-client munge
 
@@ -15,12 +17,21 @@ unexport PYTHONDONTWRITEBYTECODE
 # The steps of `make soak`, one after another: for releases, not for every commit.
 SOAK_STEPS := soak-fuzz soak-x86 soak-tests
 
-.PHONY: setup run test test-fast lint docs bench soak $(SOAK_STEPS) clean
+.PHONY: setup setup-dev run test test-fast lint docs release bench soak $(SOAK_STEPS) clean
 
-setup: $(STAMP)
+# For those who use railbed, and for `make run`.
+setup: $(USER_STAMP)
 
-$(STAMP): pyproject.toml constraints.txt Makefile tools/setup.sh tools/prometheus.sh tools/build_hook.py tools/uplot.py
-	@PYTHON="$(PYTHON)" APT_PACKAGES="$(APT_PACKAGES)" sh tools/setup.sh "$(VENV)"
+# For those who work on it: what tests, lint and documents need, too.
+setup-dev: $(DEV_STAMP)
+
+$(USER_STAMP): pyproject.toml constraints.txt tools/setup.sh tools/build_hook.py tools/uplot.py
+	@PYTHON="$(PYTHON)" sh tools/setup.sh "$(VENV)"
+	@touch $@
+
+$(DEV_STAMP): $(USER_STAMP) Makefile tools/packages.sh tools/setup_dev.sh tools/prometheus.sh
+	@sh tools/packages.sh $(TEST_PACKAGES)
+	@sh tools/setup_dev.sh "$(VENV)"
 	@touch $@
 
 run: setup
@@ -29,25 +40,29 @@ run: setup
 
 # Five processes keep two cores busy, since tests with a lab often wait. Lint runs beside them; its output comes last,
 # where it can be read, and its failure fails `make test` too.
-test: setup
+test: setup-dev
 	@output=$$(mktemp); $(MAKE) --no-print-directory lint >"$$output" 2>&1 & linting=$$!; \
 	$(BIN)/pytest -n 5 --dist loadgroup --no-loadscope-reorder; tested=$$?; \
 	wait $$linting; linted=$$?; echo "lint:"; cat "$$output"; rm "$$output"; \
 	[ $$tested -eq 0 ] && [ $$linted -eq 0 ]
 
-test-fast: setup
+test-fast: setup-dev
 	@$(BIN)/pytest -n 2 -m "not (whole or ssh or netns or vm or browser or prometheus or tshark)"
 
-lint: setup
+lint: setup-dev
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 
-docs: setup
+docs: setup-dev
 	@$(BIN)/python -m tools.reference
 	@$(BIN)/python -m tools.pictures
 
-bench: setup
+# Builds the source archive and the wheel into dist/, and proves them; see CONTRIBUTING.md.
+release: setup-dev
+	@$(BIN)/python -m tools.release
+
+bench: setup-dev
 	@$(BIN)/pip install --quiet --group bench
 	@$(BIN)/python -m tools.bench_check
 	@$(BIN)/python -m tools.bench_lab
@@ -68,16 +83,16 @@ bench: setup
 
 soak: $(SOAK_STEPS)
 
-soak-fuzz: setup
+soak-fuzz: setup-dev
 	@$(BIN)/python -m tools.soak_fuzz
 
-soak-x86: setup
-	@PYTHON="$(PYTHON)" APT_PACKAGES="$(QEMU_x86_64) $(QEMU_aarch64)" sh tools/setup.sh "$(VENV)"
+soak-x86: setup-dev
+	@sh tools/packages.sh $(QEMU_x86_64) $(QEMU_aarch64)
 	@$(BIN)/python -m tools.soak_x86
 
 # The tests marked `soak`: random faults, every bench experiment and every collective on emulated machines.
-soak-tests: setup
-	@PYTHON="$(PYTHON)" APT_PACKAGES="cmake g++ make" sh tools/setup.sh "$(VENV)"
+soak-tests: setup-dev
+	@sh tools/packages.sh cmake g++ make
 	@echo "soak-tests takes about 35 minutes on two cores"
 	@$(BIN)/pytest --soak -n 3 --dist loadgroup --no-loadscope-reorder --durations=0 --durations-min=1
 

@@ -1,4 +1,4 @@
-"""Imports only point down. The layers are those of the README's tree; a few sideways imports are intended."""
+"""Imports only point down. The layers are those of the tree in CONTRIBUTING.md; a few sideways imports are intended."""
 
 from __future__ import annotations
 

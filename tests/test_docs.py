@@ -11,6 +11,7 @@ from tools.pictures import IMAGES, LIVE_PAGE, PAGE, RECORDINGS, pictures
 from tools.reference import FOLDER, pages
 from typer.main import get_command
 
+from railbed import __version__
 from railbed.cli.main import VERBS, make_app
 
 ROOT = Path(__file__).parent.parent
@@ -69,14 +70,13 @@ def test_files_that_documents_name_exist(path: Path) -> None:
     assert missing == []
 
 
-def test_the_readme_names_every_verb_and_every_package() -> None:
+def test_every_verb_is_in_the_readme_and_every_package_in_the_tree() -> None:
     for verb in VERBS:
         assert f"`railbed {verb}" in README
+    tree = (ROOT / "CONTRIBUTING.md").read_text()
     for path in (ROOT / "src" / "railbed").iterdir():
         if path.is_dir() and not path.name.startswith("__"):
-            assert f"  {path.name}/ " in README
-    assert "make run" in README
-    assert "make test" in README
+            assert f"  {path.name}/ " in tree
 
 
 def commands(path: Path) -> list[str]:
@@ -100,16 +100,33 @@ def test_the_commands_of_documents_can_be_called(path: Path) -> None:
             context = command.make_context(name, words, parent=context)
 
 
-def test_the_readme_begins_with_a_walk_through_and_the_exit_codes_of_check() -> None:
-    beginning = README[: README.index("## From machines to a verdict")]
-    block = re.findall(r"^```\n(railbed lab up.*?)^```", beginning, re.MULTILINE | re.DOTALL)[0]
-    lines = [line.partition("#")[0].strip() for line in block.splitlines()]
-    assert lines[0].startswith("railbed lab up")
-    assert lines[-1] == "railbed lab down"
-    for code in ("with 0", "with 1", "with 3"):
-        assert code in beginning
+def test_the_readme_begins_with_what_it_is_how_to_get_it_and_a_picture() -> None:
+    first_screen = README[: README.index("\n## ")]
+    assert len(first_screen.splitlines()) < 30
+    for line in (f"pip install railbed-{__version__}-py3-none-any.whl", "railbed check", "make run", "make test"):
+        assert re.search(rf"^{re.escape(line)}  ", first_screen, re.MULTILINE), line
+    assert len(re.findall(r"^!\[", README, re.MULTILINE)) == len(re.findall(r"^!\[", first_screen, re.MULTILINE)) == 1
+
+
+def test_the_walk_through_of_the_readme_takes_its_lab_down() -> None:
+    (block,) = re.findall(r"^```\n(railbed lab up.*?)^```", README, re.MULTILINE | re.DOTALL)
+    assert block.splitlines()[-1].startswith("railbed lab down ")
 
 
 def test_decisions_are_numbered_without_gaps() -> None:
     numbers = [int(path.name[:4]) for path in sorted((ROOT / "docs" / "decisions").glob("*.md"))]
     assert numbers == list(range(1, len(numbers) + 1))
+
+
+def test_the_changelog_is_cut_at_each_version_and_says_nothing_twice() -> None:
+    changelog = (ROOT / "CHANGELOG.md").read_text()
+    unreleased, *headings = re.findall(r"^## (.*)", changelog, re.MULTILINE)
+    assert unreleased == "Unreleased"
+    versions = [re.fullmatch(r"(\d+)\.(\d+)\.(\d+) \((\d{4}-\d\d-\d\d)\)", heading) for heading in headings]
+    assert all(versions), headings
+    numbers = [tuple(map(int, version.groups()[:3])) for version in versions if version]
+    assert numbers == sorted(numbers, reverse=True)
+    entries = re.findall(r"^- .*", changelog, re.MULTILINE)
+    kinds = "FEATURE|ENHANCEMENT|CHANGE|FIX|SECURITY"
+    assert [entry for entry in entries if not re.match(rf"- \[(?:{kinds})\] ", entry)] == []
+    assert len(set(entries)) == len(entries)

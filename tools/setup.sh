@@ -1,5 +1,6 @@
 #!/bin/sh
-# Creates the virtual environment named by the first argument, and installs the system packages if allowed.
+# Creates the virtual environment named by the first argument, for those who use railbed: this source and what
+# training needs.
 set -eu
 venv=$1
 
@@ -8,29 +9,19 @@ venv=$1
     exit 1
 }
 
-missing=
-if command -v dpkg-query >/dev/null 2>&1; then
-    for package in $APT_PACKAGES; do
-        state=$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null || true)
-        [ "$state" = installed ] || missing="$missing $package"
-    done
-fi
-# A Python from outside the distribution brings its own venv.
-if "$PYTHON" -c 'import ensurepip' 2>/dev/null; then
-    missing=$(echo "$missing" | sed 's/ python3-venv//')
-fi
-if [ -n "$missing" ]; then
-    if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
-        echo "installing$missing" >&2
-        apt-get update -qq
-        DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing >/dev/null
-    else
-        echo "these packages are missing, and what needs them is skipped: sudo apt-get install$missing" >&2
-    fi
+has_venv() { "$PYTHON" -c 'import ensurepip, venv' 2>/dev/null; }
+# Debian and Ubuntu split it off; a Python from elsewhere has it.
+if ! has_venv; then
+    package=$("$PYTHON" -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])')
+    [ "$(id -u)" != 0 ] || sh "$(dirname "$0")/packages.sh" "$package"
+    has_venv || {
+        echo "'$PYTHON' cannot create virtual environments: sudo apt-get install --no-install-recommends $package" >&2
+        exit 1
+    }
 fi
 
-[ -x "$venv/bin/python" ] || "$PYTHON" -m venv "$venv"
-# --group needs pip 25.1 or newer
-"$venv/bin/pip" install --quiet --disable-pip-version-check --upgrade pip
-"$venv/bin/pip" install --quiet --disable-pip-version-check --constraint constraints.txt --editable . --group dev
-sh tools/prometheus.sh "$venv/bin"
+# An environment that was left incomplete, or moved, is made again.
+"$venv/bin/pip" --version >/dev/null 2>&1 || "$PYTHON" -m venv --clear "$venv"
+echo "installing railbed and what training needs into $venv: a minute or two, most of it for torch" >&2
+# Compiling every module takes longer than installing it; Python compiles those that it loads.
+"$venv/bin/pip" install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt --editable '.[train]'

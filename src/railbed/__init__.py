@@ -1,3 +1,3 @@
 """railbed: from one cluster file to a proven RDMA training cluster."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

@@ -26,7 +26,7 @@ SECONDS = 120.0
 
 
 def program(name: str) -> str:
-    """Return the path of a program of Prometheus; `make setup` fetches both."""
+    """Return the path of a program of Prometheus; `make setup-dev` fetches both."""
     path = shutil.which(name, path=str(Path(sys.executable).parent)) or shutil.which(name)
     if path is None:
         pytest.skip(f"{name} is not installed")

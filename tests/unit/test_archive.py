@@ -20,6 +20,7 @@ MODULES = {"pack/__init__.py": "", "pack/greet.py": "print(__file__)\n1 / 0\n"}
 @pytest.fixture
 def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
     monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    monkeypatch.setattr(sys, "pycache_prefix", None)
     (tmp_path / "pack").mkdir()
     for name, text in MODULES.items():
         (tmp_path / name).write_text(text)
@@ -80,6 +81,14 @@ def test_byte_code_that_is_out_of_date_is_made_again(sources: dict[str, Path], t
     archive(sources)
     sources["pack/greet.py"].write_text("raise KeyError('a new source')\n")
     assert "KeyError: 'a new source'" in imported(archive(sources), tmp_path).stderr
+
+
+def test_byte_code_may_have_a_place_of_its_own(
+    sources: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "pycache_prefix", str(tmp_path / "elsewhere"))
+    assert "pack/greet.pyc" in names(archive(sources))
+    assert not (tmp_path / "pack" / "__pycache__").exists()
 
 
 def test_without_a_place_for_byte_code_there_is_none(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import sys
 from collections.abc import Sequence
 from functools import cache
 from importlib.util import find_spec
@@ -62,7 +63,10 @@ def _plotly() -> str:
         path = Path(folder) / "package_data" / "plotly.min.js"
         if path.is_file():
             return path.read_text(encoding="utf-8").replace("</script", r"<\/script").replace("<!--", r"<\!--")
-    raise ToolMissing("the Python package plotly is not installed here, and the plots need it", hint="make setup")
+    raise ToolMissing(
+        "the Python package plotly is not installed here, and the plots need it",
+        hint=f"`{sys.executable} -m pip install plotly` installs it",
+    )
 
 
 @cache
