@@ -14,6 +14,7 @@ from pydantic_core import to_json
 from typer.main import get_command
 
 from railbed.capture import marked
+from railbed.capture.analysis import checksums
 from railbed.capture.judge import all_rules
 from railbed.check.judge import all_checks
 from railbed.cli.main import make_app
@@ -27,6 +28,8 @@ CASES: list[Case] = [*marking.CASES, *reaction.CASES, *delivery.CASES, *recorder
 FACTORS = (0.25, 4.0)
 TOOLS = {"ethtool", "ip", "show", "tc", "tcpdump"}
 """`show` is a command of the switch."""
+SHARED = (marked, checksums)
+"""What rules share, thresholds included."""
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.rule}: {case.name}")
@@ -82,7 +85,7 @@ def test_the_next_command_works_when_typed(name: str) -> None:
 
 def thresholds() -> Iterator[tuple[str, str]]:
     """Yield the modules of rules, and what they share, with the names of the numbers that are defined there."""
-    modules = {sys.modules[rule.judge.__module__] for rule in all_rules().values()} | {marked}
+    modules = {sys.modules[rule.judge.__module__] for rule in all_rules().values()} | {*SHARED}
     for module in sorted(modules, key=lambda module: module.__name__):
         for key, value in vars(module).items():
             defined = re.search(rf"^{key} = ", getsource(module), re.MULTILINE)
@@ -93,7 +96,7 @@ def thresholds() -> Iterator[tuple[str, str]]:
 @pytest.mark.parametrize(("module", "name"), list(thresholds()))
 def test_another_threshold_gives_other_verdicts(module: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     value = getattr(sys.modules[module], name)
-    shared = module == marked.__name__
+    shared = module in {shared.__name__ for shared in SHARED}
     rules = [rule for rule in all_rules().values() if shared or rule.judge.__module__ == module]
     cases = [case for case in CASES if case.rule in {rule.name for rule in rules}]
     importing = {rule.judge.__module__ for rule in rules if shared} - {it for it, _ in thresholds()}

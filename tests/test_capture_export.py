@@ -15,12 +15,15 @@ from railbed.capture.analysis.analyse import analyse
 from railbed.capture.analysis.context import Context
 from railbed.capture.analysis.results import Analysis
 from railbed.capture.export import Exported, export_recordings, merge
+from railbed.capture.export.comments import CORRUPT, TEXTS, comments_of
 from railbed.capture.files import read_recording
 from railbed.capture.judge import judge
 from railbed.capture.packets import Kind
 from railbed.clusterfile import loads
 from railbed.errors import UsageError
 from tests.captures import files, scenes
+from tests.captures.cases.case import at
+from tests.captures.cases.delivery import corrupt
 from tests.captures.truth import START, Packet
 from tests.support.cli import railbed
 from tests.test_cli import assert_one_sentence
@@ -121,6 +124,17 @@ def test_the_command_refuses_what_it_would_overwrite(tmp_path: Path) -> None:
     result = railbed(tmp_path, *command, "old.pcapng", "--force", "--json")
     (event,) = [record for record in result.records if record.get("name") == "packets_exported"]
     assert event["data"]["packets"] == read_recording(tmp_path / "old.pcapng").total
+
+
+@pytest.mark.parametrize(("wrong", "commented"), [(0, 0), (1, 1), (50, 50), (51, 0), (100, 0)])
+def test_a_checksum_that_the_verdict_calls_not_computed_is_not_called_wrong(wrong: int, commented: int) -> None:
+    recording = at(2, corrupt(wrong, 100))
+    analysis = analyse([recording], CONTEXT)
+    bits = comments_of(analysis, recording).texts
+    assert TEXTS[CORRUPT] == "the ICRC is wrong"
+    assert int((bits >> CORRUPT & 1).sum()) == commented
+    verdicts = [finding.observed for finding in judge(analysis) if finding.check == "delivery_corrupt"]
+    assert any(f"{commented} of 100 packets is wrong" in observed for observed in verdicts) == bool(commented)
 
 
 @pytest.mark.tshark

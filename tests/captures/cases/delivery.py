@@ -222,6 +222,18 @@ CASES = [
     ),
     Case(
         "delivery_corrupt",
+        "not computed yet at the sender, wrong at the receiver",
+        lambda: [at(1, corrupt(100, 100)), at(2, corrupt(1, 100))],
+        wrong("fail", PATH, "the checksum (ICRC) of 1 of 100 packets is wrong"),
+    ),
+    Case(
+        "delivery_corrupt",
+        "not computed yet at the sender, right at the receiver",
+        lambda: [at(1, corrupt(100, 100)), at(2, corrupt(0, 100))],
+        ok("nothing of the kind on 2 paths"),
+    ),
+    Case(
+        "delivery_corrupt",
         "cut off",
         lambda: [between(stream(100, icrc=Icrc.NOT_CAPTURED)[:10])],
         skipped("no complete packets from node1 to node2 were recorded"),

@@ -9,6 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from railbed.capture.analysis.answers import answers_to, round_trips
+from railbed.capture.analysis.checksums import Checksums, checksums_of
 from railbed.capture.analysis.context import Context
 from railbed.capture.analysis.ends.clocks import Clock, Differences, Link, align, compare_clocks
 from railbed.capture.analysis.ends.join import Journey, differences, join
@@ -23,7 +24,7 @@ from railbed.capture.analysis.reaction import Reaction, reaction_of
 from railbed.capture.analysis.results import Analysis, Flow, FlowView, Leg
 from railbed.capture.analysis.sequence import fitting_size_of, full_size_of, judge_sequence, order_of
 from railbed.capture.analysis.views import End, FlowKey, Numbers, Rows, View, Views, end_of, own_addresses, views_of
-from railbed.capture.packets import Icrc, Recording
+from railbed.capture.packets import Recording
 from railbed.model.record import Certainty
 
 ORDER: tuple[End, ...] = ("sender", "between", "receiver")
@@ -37,6 +38,7 @@ class _Part:
     index: int
     recording: Recording
     views: Mapping[FlowKey, View]
+    checksums: Mapping[FlowKey, Checksums]
     partners: Mapping[FlowKey, Partner]
     left_out: int
 
@@ -66,7 +68,7 @@ def analyse(recordings: Sequence[Recording], context: Context | None = None) -> 
 
 def _part(index: int, views: Views) -> _Part:
     by_key = {view.key: view for view in views.views}
-    return _Part(index, views.recording, by_key, partners_of(views.views), views.left_out)
+    return _Part(index, views.recording, by_key, checksums_of(views.views), partners_of(views.views), views.left_out)
 
 
 def _with_ends(parts: Sequence[_Part]) -> list[Mapping[FlowKey, View]]:
@@ -121,7 +123,7 @@ def _flow(key: FlowKey, parts: Sequence[_Part], clocks: Sequence[Clock], partner
     both = [view for pair in pairs for view in pair if view is not None]
     path_size = full_size_of(*both)
     views = tuple(
-        _flow_view(*pair, clocks[part.index], path_size or fitting_size_of(*both))
+        _flow_view(*pair, clocks[part.index], path_size or fitting_size_of(*both), part.checksums[key])
         for part, pair in zip(holders, pairs, strict=True)
     )
     opcodes = views[0].view.column("opcode", _telling_rows(views[0].view)[:1])
@@ -146,7 +148,7 @@ def _telling_rows(view: View) -> Rows:
     return next(rows for rows in (view.requests.rows, view.answers, view.datagrams, view.rows) if len(rows))
 
 
-def _flow_view(view: View, partner: View | None, clock: Clock, path_size: int) -> FlowView:
+def _flow_view(view: View, partner: View | None, clock: Clock, path_size: int, checksums: Checksums) -> FlowView:
     order = order_of(view, path_size)
     answers = None
     trips = None
@@ -163,7 +165,7 @@ def _flow_view(view: View, partner: View | None, clock: Clock, path_size: int) -
         messages=messages_of(view, order),
         answers=answers,
         round_trips=trips,
-        wrong_checksums=view.rows[view.column("icrc") == Icrc.WRONG],
+        checksums=checksums,
     )
 
 

@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from railbed.capture.analysis.answers import Answers, RoundTrips
+from railbed.capture.analysis.checksums import Checksums
 from railbed.capture.analysis.context import Context
 from railbed.capture.analysis.ends.clocks import Clock
 from railbed.capture.analysis.ends.join import Journey
@@ -19,7 +20,7 @@ from railbed.capture.analysis.messages import Messages
 from railbed.capture.analysis.pauses import Paused
 from railbed.capture.analysis.reaction import Reaction
 from railbed.capture.analysis.sequence import Sequence
-from railbed.capture.analysis.views import End, FlowKey, Rows, View
+from railbed.capture.analysis.views import End, FlowKey, View
 from railbed.capture.packets import Recording
 
 
@@ -38,7 +39,7 @@ class FlowView:
     answers: Answers | None
     """To the requests; None if the flow in the other direction is not in the recording, or not identified."""
     round_trips: RoundTrips | None
-    wrong_checksums: Rows
+    checksums: Checksums
 
     @property
     def end(self) -> End:

@@ -75,7 +75,7 @@ def _remarks(view: FlowView) -> Iterator[tuple[int, Rows]]:
     yield CE, congested(view.view, view.view.rows)
     yield CNP, view.view.notices
     yield REORDERED, view.sequence.reordered_rows
-    yield CORRUPT, view.wrong_checksums
+    yield CORRUPT, view.checksums.wrong
     if view.answers:
         for place, reason in enumerate(NAKS):
             yield FIRST_NAK + place, view.answers.rows_of(reason)

@@ -2,7 +2,8 @@
 
 What
 ----
-The invariant CRC (ICRC) of packets does not fit their content. Judged only if whole packets were recorded.
+The invariant CRC (ICRC) of packets does not fit their content. Judged only if whole packets were recorded, and after
+the ICRC was computed: some recorders at the sender see packets before that.
 
 Why
 ---
@@ -23,29 +24,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.capture.packets import Icrc
 from railbed.capture.proof import proof_of
 from railbed.capture.rule import Judgement, NotJudged, Rule, fail
 from railbed.capture.subjects import PathView
 
-MOST_SHARE = 0.5
-"""If most are wrong, the recorder sits before the place where the ICRC is made, or something rewrites addresses."""
-
 
 def judge(path: PathView) -> Iterator[Judgement]:
-    """Count wrong checksums among those that were recorded."""
-    views = list(path.views())
-    known = sum(int((view.view.column("icrc") != Icrc.NOT_CAPTURED).sum()) for view in views)
-    wrong = [view for view in views if len(view.wrong_checksums)]
-    count = sum(len(view.wrong_checksums) for view in wrong)
-    if not known:
+    """Count wrong checksums where packets were recorded with them."""
+    views = [view for view in path.views() if view.checksums.known]
+    if not views:
         raise NotJudged(f"no complete packets from {path.sender} to {path.receiver} were recorded")
-    if count > MOST_SHARE * known:
-        raise NotJudged(f"{count:,} of {known:,} checksums do not fit: packets were recorded before it is written")
-    if count:
+    computed = [view for view in views if view.checksums.is_computed]
+    if not computed:
+        known = sum(view.checksums.known for view in views)
+        mismatched = sum(len(view.checksums.mismatched) for view in views)
+        raise NotJudged(f"{mismatched:,} of {known:,} checksums do not fit: packets were recorded before it is written")
+    wrong = [view for view in computed if len(view.checksums.wrong)]
+    if wrong:
+        known = sum(view.checksums.known for view in computed)
+        count = sum(len(view.checksums.wrong) for view in wrong)
         yield fail(
             f"the checksum (ICRC) of {count:,} of {known:,} packets is wrong",
-            *(proof_of(view, view.wrong_checksums) for view in wrong[:3]),
+            *(proof_of(view, view.checksums.wrong) for view in wrong[:3]),
             certainty="certain",
             expected="packets arrive as they were sent",
         )
