@@ -126,6 +126,26 @@ def test_the_command_refuses_what_it_would_overwrite(tmp_path: Path) -> None:
     assert event["data"]["packets"] == read_recording(tmp_path / "old.pcapng").total
 
 
+def test_a_cut_recording_is_called_cut_everywhere(tmp_path: Path) -> None:
+    first, second = scenes.write_files(tmp_path)
+    complete = read_recording(first).total
+    first.write_bytes(first.read_bytes()[:-7])
+    cut = f"the file ends in the middle of a packet after {complete - 1:,} packets: cut"
+    command = ("capture", "--from", first, second, "--export", "all.pcapng")
+    result = railbed(tmp_path, *command, "--json")
+    wrong = [record for record in result.records if record.get("check") == "recorder_cut"]
+    assert [(it["verdict"], it["subject"], it["observed"]) for it in wrong] == [("warn", first.name, cut)]
+    (written,) = [record["data"] for record in result.records if record.get("name") == "packets_exported"]
+    assert written["incomplete"] == [first.name]
+    content = (tmp_path / "all.pcapng").read_bytes()
+    assert f"warn recorder_cut, {first.name}: {cut}".encode() in content
+    assert f"its clock is the reference; {cut}".encode() in content
+    shown = " ".join(railbed(tmp_path, *command, "--force").out.split())
+    assert cut in shown
+    assert f"for Wireshark; cut or damaged: {first.name}" in shown
+    assert "recorder_dropped" not in shown
+
+
 @pytest.mark.parametrize(("wrong", "commented"), [(0, 0), (1, 1), (50, 50), (51, 0), (100, 0)])
 def test_a_checksum_that_the_verdict_calls_not_computed_is_not_called_wrong(wrong: int, commented: int) -> None:
     recording = at(2, corrupt(wrong, 100))

@@ -24,6 +24,7 @@ from railbed.capture.files.source import zstd_module
 from railbed.capture.opcodes import OPCODES
 from railbed.capture.packets import Bit, Icrc, Kind, Recording
 from railbed.errors import CaptureFileError, ToolMissing
+from railbed.model.text.amount import plural
 from tests.captures import files, headers
 from tests.captures.compare import differences
 from tests.captures.files import Interface, Record
@@ -268,8 +269,21 @@ def test_compressed_files(read: Read) -> None:
     for content in compressed(files.pcapng(files.records(packets))):
         assert differences(read(content), recorded(packets)) == []
         short = read(content[:-40])
-        assert "is incomplete: the compressed data end early" in short.damage
+        assert f"is cut: the compressed data end early, after {plural(short.total, 'packet')}" in short.damage
         assert 0 < short.total <= len(packets)
+
+
+@pytest.mark.parametrize("write", [files.pcap, files.pcapng])
+def test_a_file_is_cut_wherever_it_ends_within_a_packet(read: Read, write: Callable[..., bytes]) -> None:
+    packets = variety()[:3]
+    ends = [len(write(files.records(packets[:count]))) for count in range(4)]
+    content = write(files.records(packets))
+    for length in range(ends[0], len(content) + 1):
+        recording = read(content[:length])
+        count = sum(end <= length for end in ends[1:])
+        cut = f"the file ends in the middle of a packet after {plural(count, 'packet')}: cut"
+        assert (recording.total, recording.damage) == (count, "")
+        assert recording.defect == ("" if length in ends else cut)
 
 
 def test_a_decompression_bomb(read: Read, monkeypatch: pytest.MonkeyPatch) -> None:

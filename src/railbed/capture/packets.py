@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from railbed.model.text.amount import plural
+
 
 class Kind(IntEnum):
     """What a packet is."""
@@ -137,3 +139,10 @@ class Recording:
     """Why reading stopped before the end of the file, as a sentence; what came before is in `packets`."""
     dropped: int | None = None
     """Packets that the recorder lost; None if nobody counted."""
+
+    @property
+    def defect(self) -> str:
+        """Why the file ends before the recording did, as a sentence; empty if it is complete."""
+        if self.damage or not self.truncated:
+            return self.damage
+        return f"the file ends in the middle of a packet after {plural(self.total, 'packet')}: cut"

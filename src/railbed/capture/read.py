@@ -80,18 +80,20 @@ async def read_and_judge(
         yield progress("writing packets", detail=str(export))
         files = [source.path for source in sources]
         exported = await asyncio.to_thread(export_recordings, analysis, files, export, findings)
-        yield _exported(export, exported)
+        yield _exported(export, exported, recordings)
 
 
-def _exported(file: Path, exported: Exported) -> Event:
-    packets = plural(exported.packets, "packet")
+def _exported(file: Path, exported: Exported, recordings: Sequence[Recording]) -> Event:
+    message = f"{file} has {plural(exported.packets, 'packet')} of all recordings, {exported.comments:,} with a comment"
+    incomplete = [recording.name for recording in recordings if recording.defect]
     return events.PacketsExported(
-        message=f"{file} has {packets} of all recordings, {exported.comments:,} with a comment, for Wireshark",
+        message=f"{message}, for Wireshark" + (f"; cut or damaged: {', '.join(incomplete)}" if incomplete else ""),
         file=str(file),
         packets=exported.packets,
         bytes=exported.bytes,
         comments=exported.comments,
         left_out=exported.left_out or None,
+        incomplete=incomplete or None,
     )
 
 
@@ -100,8 +102,11 @@ def _read(source: SourceFile) -> Recording:
         source.path, name=source.name, device=source.device, port=source.port, addresses=source.addresses
     )
     span = source.span
-    if span and _overwritten(recording, source):
-        span = (int(recording.packets["time"][0]), span[1])
+    times = recording.packets["time"]
+    if span and len(times) and _overwritten(recording, source):
+        span = (int(times[0]), span[1])
+    if span and len(times) and recording.defect:
+        span = (span[0], int(times.max()))
     dropped = recording.dropped if source.dropped is None else source.dropped
     return replace(recording, file=source.shown, dropped=dropped, span=span)
 
@@ -118,6 +123,8 @@ def _event(recording: Recording, source: SourceFile) -> Event:
     message = plural(packets, "packet") + (f" in {duration((last - first) / NANOSECONDS)}" if packets else "")
     if overwritten:
         message += f"; {plural(overwritten, 'older packet')} did not fit"
+    if recording.defect:
+        message += f"; {recording.defect}"
     return events.RecordingRead(
         subject=recording.name,
         message=message,

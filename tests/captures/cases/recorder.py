@@ -44,11 +44,18 @@ CASES = [
         skipped("nobody counted what the recorder of mirror.pcap dropped"),
     ),
     Case(
-        "recorder_dropped",
-        "cut short",
+        "recorder_cut",
+        "in the middle of a packet",
         lambda: [between(stream(10), truncated=True)],
-        wrong("warn", "mirror.pcap", "the file is incomplete: the last packet is incomplete"),
+        wrong("warn", "mirror.pcap", "the file ends in the middle of a packet after 11 packets: cut"),
     ),
+    Case(
+        "recorder_cut",
+        "damaged, and therefore not cut",
+        lambda: [between(stream(10), truncated=True, damage="mirror.pcap is damaged at byte 7")],
+        wrong("warn", "mirror.pcap", "mirror.pcap is damaged at byte 7"),
+    ),
+    Case("recorder_cut", "complete", lambda: [between(stream(10))], ok("nothing of the kind on 1 recording")),
     Case(
         "recorder_empty",
         "others show traffic",

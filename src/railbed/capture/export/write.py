@@ -174,7 +174,8 @@ def _description(recording: Recording, clock: Clock) -> str:
         aligned = f"its clock was {duration(abs(clock.offset) / 1e9)} {way}, known to ±{duration(clock.error / 1e9)}"
     else:
         aligned = "its clock is the reference"
-    return f"{recording.file}: {aligned}" if recording.file else aligned
+    described = f"{recording.file}: {aligned}" if recording.file else aligned
+    return f"{described}; {recording.defect}" if recording.defect else described
 
 
 def _names(analysis: Analysis) -> Mapping[str, str]:

@@ -15,10 +15,11 @@ from railbed.capture.files.engines import Engine, EngineName, make_engine
 from railbed.capture.files.formats import pcap, pcapng
 from railbed.capture.files.formats.records import FileState, Records
 from railbed.capture.files.links import READABLE, SUPPORTED, link_name
-from railbed.capture.files.source import open_source
+from railbed.capture.files.source import ENDS_EARLY, open_source
 from railbed.capture.files.window import Buffer, Window
 from railbed.capture.packets import Recording
 from railbed.errors import CaptureFileError
+from railbed.model.text.amount import plural
 
 CHUNK = 1 << 15
 """Records that are decoded at once: enough for numpy, few enough for the processor's cache."""
@@ -62,7 +63,8 @@ def read_recording(
     finally:
         source.close()
     if source.problem and not state.damage:
-        state.damage = f"{path} is incomplete: {source.problem}"
+        defect = "cut" if source.problem == ENDS_EARLY else "incomplete"
+        state.damage = f"{path} is {defect}: {source.problem}, after {plural(columns.total, 'packet')}"
     if state.damage and not columns.total:
         raise CaptureFileError(state.damage)
     return Recording(

@@ -16,6 +16,8 @@ ZSTD = b"\x28\xb5\x2f\xfd"
 CHUNK = 1 << 18
 UNSUSPICIOUS_BYTES = 1 << 28
 MOST_TIMES = 200
+ENDS_EARLY = "the compressed data end early"
+"""The problem of a file that was cut."""
 MOST_BYTES = 1 << 37
 """What a compressed file may contain: 256 MiB in any case, then 200 times its own size, and never more than 128 GiB."""
 
@@ -167,7 +169,7 @@ class CompressedSource:
             try:
                 data = self._read() if self.inflater.hungry else b""
                 if self.inflater.hungry and not data:
-                    self.problem, self.inflater = "the compressed data end early", None
+                    self.problem, self.inflater = ENDS_EARLY, None
                     break
                 content = self.inflater.inflate(data, min(len(target), CHUNK * 16))
             except self.failures as error:

@@ -286,7 +286,8 @@ class ClockAligned(Event):
 class PacketsExported(Event):
     """All packets were written to one pcapng file, on the reference clock, `comments` of them with a comment.
 
-    `left_out` counts packets of links that are neither Ethernet nor Linux cooked nor IP.
+    `left_out` counts packets of links that are neither Ethernet nor Linux cooked nor IP; `incomplete` lists the
+    recordings whose file is cut or damaged, of which only the first packets are there.
     """
 
     name: ClassVar = "packets_exported"
@@ -295,3 +296,4 @@ class PacketsExported(Event):
     bytes: int
     comments: int
     left_out: int | None = None
+    incomplete: list[str] | None = None

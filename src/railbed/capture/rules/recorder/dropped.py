@@ -1,8 +1,8 @@
-"""A recorder dropped packets, or its file is incomplete.
+"""A recorder dropped packets.
 
 What
 ----
-The recorder counted packets that it could not write, or the file ends early or is damaged.
+The recorder counted packets that it could not write.
 
 Why
 ---
@@ -29,11 +29,8 @@ from railbed.model.text.amount import plural
 
 
 def judge(view: RecordingView) -> Iterator[Judgement]:
-    """Read what the recorder and the file say."""
+    """Read what the recorder counted."""
     recording = view.recording
-    if recording.damage or recording.truncated:
-        reason = recording.damage or "the last packet is incomplete"
-        yield warn(f"the file is incomplete: {reason}", certainty="certain", expected="a complete file")
     if recording.dropped:
         yield warn(
             f"the recorder dropped {plural(recording.dropped, 'packet')} of "
@@ -41,7 +38,7 @@ def judge(view: RecordingView) -> Iterator[Judgement]:
             certainty="certain",
             expected="every packet is recorded",
         )
-    elif recording.dropped is None and not recording.truncated and not recording.damage:
+    elif recording.dropped is None:
         raise NotJudged(f"nobody counted what the recorder of {recording.name} dropped")
 
 
