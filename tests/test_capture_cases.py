@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator
+from functools import partial
 from graphlib import TopologicalSorter
 from inspect import getsource
 from typing import Any
@@ -56,6 +57,19 @@ def test_every_rule_has_cases_and_a_page(name: str) -> None:
 def test_only_what_was_sent_again_is_certainly_lost() -> None:
     certainties = {case.name: case.findings()[0].certainty for case in CASES if case.rule == "delivery_lost"}
     assert (certainties["three"], certainties["answers"]) == ("certain", "likely")
+
+
+def test_nobody_who_recorded_both_ends_is_told_to_record_both_ends() -> None:
+    twice = {"delivery_repeated": delivery.lost(2), "delivery_corrupt": delivery.damaged_on_the_way()}
+    for rule, recordings in twice.items():
+        case = Case(rule, "both ends", partial(list, recordings), ())
+        wrong = [finding for finding in case.findings() if finding.verdict in WRONG]
+        assert wrong, rule
+        for finding in wrong:
+            assert "both ends" not in finding.remedy
+            assert "on the way" in finding.remedy or "arrive damaged" in finding.remedy
+        alone = Case(rule, "one end", partial(list, recordings[-1:]), ())
+        assert ["ecord both ends" in finding.remedy for finding in alone.findings()] == [True]
 
 
 def test_no_rules_explain_each_other() -> None:

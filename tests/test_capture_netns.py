@@ -24,6 +24,7 @@ from tests.support import cli
 from tests.support.background import Background
 from tests.support.labs import RunningLab
 from tests.support.ranks import wait_for
+from tests.test_cli import assert_one_sentence
 
 pytestmark = [pytest.mark.netns, pytest.mark.xdist_group("netns")]
 NODES = ["node1", "node2", "node3"]
@@ -168,14 +169,12 @@ def test_a_recording_is_read_again_without_a_cluster(healed: RunningLab) -> None
     assert "DSCP" in cli.railbed(folder, "capture", "--explain", "marking_missing").out
 
 
-def test_a_stream_is_sent_only_between_what_is_recorded(healed: RunningLab) -> None:
-    """Namespaces have no RDMA: the recording ends with the stream, which says that."""
-    result = healed.railbed("capture", "--json", "--with", "bench", "--nodes", "node1,node2", "--rail", "rail0")
-    notices = {record["subject"]: record["message"] for record in result.records if record.get("name") == "notice"}
-    assert notices == {
-        f"{node}/rail0": "sends no stream: no RDMA device in the cluster file" for node in ("node1", "node2")
-    }
-    assert result.code == 0
+def test_a_stream_of_rdma_is_refused_at_once_without_rdma(healed: RunningLab) -> None:
+    before = set(healed.folder.glob("runs/*"))
+    refused = healed.railbed("capture", "--json", "--with", "bench", "--nodes", "node1,node2", "--rail", "rail0")
+    lacking = "the cluster file names no RDMA device (`rdma:`) of the ports to record"
+    assert_one_sentence(refused, 2, f"--with bench cannot send RDMA: {lacking}")
+    assert set(healed.folder.glob("runs/*")) == before
 
 
 def test_names_and_nodes_that_are_not_there_are_refused(healed: RunningLab) -> None:

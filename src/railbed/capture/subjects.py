@@ -98,6 +98,11 @@ class PathView:
             raise NothingThere(f"no requests of connections from {self.sender} to {self.receiver} were recorded")
         return flows
 
+    @property
+    def has_both_ends(self) -> bool:
+        """Whether it was recorded where packets leave and where they arrive."""
+        return {"sender", "receiver"} <= {view.end for view in self.views()}
+
     def views(self) -> Iterator[FlowView]:
         """Yield what every recording shows of the flows."""
         return (view for flow in self.flows for view in flow.views)

@@ -83,6 +83,11 @@ def corrupt(count: int, total: int) -> list[Packet]:
     return [*stream(total - count, flow), *(flow.send(1000, icrc=Icrc.WRONG)[0] for _ in range(count))]
 
 
+def damaged_on_the_way() -> tuple[Recording, Recording]:
+    """Return both ends of a stream of which some packets arrive damaged."""
+    return at(1, corrupt(0, 100)), at(2, corrupt(5, 100))
+
+
 CASES = [
     Case(
         "delivery_lost",

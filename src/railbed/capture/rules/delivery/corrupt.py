@@ -22,8 +22,9 @@ InfiniBand architecture, 7.8.1 and annex A17 (ICRC); NVIDIA, rx_icrc_encapsulate
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from railbed.capture.analysis.results import FlowView
 from railbed.capture.proof import proof_of
 from railbed.capture.rule import Judgement, NotJudged, Rule, fail
 from railbed.capture.subjects import PathView
@@ -48,7 +49,18 @@ def judge(path: PathView) -> Iterator[Judgement]:
             *(proof_of(view, view.checksums.wrong) for view in wrong[:3]),
             certainty="certain",
             expected="packets arrive as they were sent",
+            remedy=_at_both_ends(path, wrong) if path.has_both_ends else "",
         )
+
+
+def _at_both_ends(path: PathView, wrong: Sequence[FlowView]) -> str:
+    """Return what to do if it is known whether packets were damaged before they left."""
+    if any(view.end == "sender" for view in wrong):
+        return f"packets leave {path.sender} damaged: update the firmware of its card, or replace it"
+    return (
+        f"packets leave {path.sender} intact and arrive damaged: update the firmware of the switches between, or "
+        "replace them; `railbed check rdma_errors` shows `rx_icrc_encapsulated`"
+    )
 
 
 RULE = Rule(

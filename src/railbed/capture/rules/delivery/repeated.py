@@ -56,6 +56,21 @@ def judge(path: PathView) -> Iterator[Judgement]:
         *proofs,
         certainty="certain" if refusals or time_outs else "likely",
         expected="no packet is sent twice",
+        remedy=_at_both_ends(path) if path.has_both_ends else "",
+    )
+
+
+def _at_both_ends(path: PathView) -> str:
+    """Return what to do if it is known how many packets were lost between the ends."""
+    lost = sum(len(leg.journey.lost) for flow in path.flows for leg in flow.legs)
+    if lost:
+        return (
+            f"{plural(lost, 'packet')} got lost on the way: `railbed check switch_counters net_errors` shows whether "
+            "switches and cards count more"
+        )
+    return (
+        f"nothing got lost on the way: {path.receiver} dropped packets or answered late; look at its processor, and "
+        "`railbed check rdma_errors net_errors`"
     )
 
 

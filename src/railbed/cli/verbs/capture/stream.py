@@ -34,11 +34,31 @@ def choose_stream(text: str | None, cluster: Cluster, recorded: CaptureRequest) 
 
     part = _part(cluster, recorded)
     request = BenchRequest(name=suite or NAME, suite=suites.load(suite) if suite else _suite(len(part.nodes)))
+    _refuse_without_rdma(part, request.suite, text)
 
     def send(fleet: Fleet) -> AsyncGenerator[Record, None]:
         return _without_verdicts(bench(part, fleet.only({*part.nodes, *part.switches}), request))
 
     return send
+
+
+def _refuse_without_rdma(part: Cluster, suite: Suite, option: str) -> None:
+    """Refuse a stream of RDMA alone that no two of the recorded nodes can send."""
+    from railbed.bench.toolset import test_of
+
+    if not all(not step.is_collective and test_of(step.test).rdma for step in suite.steps):
+        return
+    able = [(node, port.rail) for node, port in part.ports() if port.rdma]
+    if not able:
+        lacking = "the cluster file names no RDMA device (`rdma:`) of the ports to record"
+    elif all(len({node for node, own in able if own == rail}) < 2 for rail in part.rails):
+        lacking = "no two of the nodes to record have an RDMA device on the same rail"
+    else:
+        return
+    raise UsageError(
+        f"--with {option} cannot send RDMA: {lacking}",
+        hint="without --with, it records what others send (--for SECONDS); --with bench:tcp sends TCP",
+    )
 
 
 def _suite(nodes: int) -> Suite:
