@@ -14,6 +14,7 @@ from railbed.bench.measure.exchange import Assignment, Measured, NotMeasured, ru
 from railbed.bench.tool import End, Tool, ToolCall, ToolResult, ToolSettings, ToolTest, ToolValue
 from railbed.errors import ParseError
 from railbed.fleet import Fleet
+from railbed.model.output import LATE, Output
 from railbed.transport.base import Target
 from railbed.transport.local import connect_local
 from tests.support.benchsite import processes_with
@@ -153,4 +154,20 @@ def test_a_latency_of_many_samples_may_take_longer_than_one_of_few() -> None:
         call = ToolCall(test="toy", client=end, server=end, settings=ToolSettings(samples=samples))
         return Assignment(tool=tool(tests=tests), call=call, key="toy").seconds
 
-    assert longest(5000) - longest(1000) == pytest.approx(40.0)
+    assert longest(1000) - longest(100) == pytest.approx(9.0)
+    assert longest(1_000_000) == longest(5000) == pytest.approx(longest(0) + exchange.MOST_TIMES * 2.0)
+
+
+@pytest.mark.parametrize(("latency", "samples", "tries"), [(True, 21, 2), (True, 20, 1), (False, 21, 1)])
+def test_a_call_that_takes_too_long_is_tried_again_if_it_can_take_fewer_samples(
+    latency: bool, samples: int, tries: int
+) -> None:
+    tests = {"toy": ToolTest(title="a toy", program="sh", latency=latency)}
+    end = End(node="one")
+    call = ToolCall(test="toy", client=end, server=end, settings=ToolSettings(samples=samples))
+    late = Output(
+        device="one", key="toy", command="toy", stdout=b"", exit=None, sent=0.0, received=9.0, failure=f"{LATE} 9 s"
+    )
+    outcome = exchange.read_output(Assignment(tool=tool(tests=tests), call=call, key="toy"), late)
+    assert isinstance(outcome, NotMeasured)
+    assert (outcome.reason, outcome.tries) == (f"sh on one: {LATE} 9 s", tries)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass, field
@@ -43,10 +44,13 @@ class BenchRequest:
 async def bench(cluster: Cluster, fleet: Fleet, request: BenchRequest) -> AsyncGenerator[Record, None]:
     """Measure a suite on a cluster."""
     facts: dict[str, DeviceFacts] = {}
-    async with aclosing(read_site(cluster, fleet, facts)) as events:
-        async for event in events:
+    began, read_seconds = time.monotonic(), 0.0
+    async with aclosing(read_site(cluster, fleet, facts)) as read:
+        async for event in read:
+            if isinstance(event, events.DeviceRead) and event.ok:
+                read_seconds = read_seconds or time.monotonic() - began
             yield event
-    site = site_of(cluster, facts)
+    site = site_of(cluster, facts, read_seconds)
     schedule = make_schedule(request.suite, site)
     for node, reason in site.failed.items():
         yield unreachable_finding(node, reason)

@@ -31,6 +31,8 @@ PROBES: tuple[Probe[Any], ...] = (
     gpu.PROBE,
     gpu_topology.PROBE,
 )
+START_SHARE = 0.5
+"""Starting a tool at both ends takes an emulated node about half as long as being read: measured with 8 probes."""
 NEAR = ("PIX", "PXB", "PHB", "NODE", "SYS")
 """How a GPU and a card are connected, from near to far."""
 
@@ -63,6 +65,13 @@ class BenchSite:
     """TCP ports in use, by node."""
     gpus: Mapping[str, int]
     """Number of GPUs, by node."""
+    read_seconds: float = 0.0
+    """How long it took to read the node that answered first."""
+
+    @property
+    def start_seconds(self) -> float:
+        """Return how long the nodes take to start a program, if they are slow: nodes with Soft-RoCE may be emulated."""
+        return START_SHARE * self.read_seconds if any(port.end.soft for port in self.ports) else 0.0
 
     def on(self, rail: str) -> list[PortSite]:
         """Return the first port of every node on a rail, in the order of the cluster file."""
@@ -92,7 +101,7 @@ async def read_site(cluster: Cluster, fleet: Fleet, facts: dict[str, DeviceFacts
             yield events.DeviceRead(subject=answer.device, message=message, ok=answer.failure is None)
 
 
-def site_of(cluster: Cluster, facts: Mapping[str, DeviceFacts]) -> BenchSite:
+def site_of(cluster: Cluster, facts: Mapping[str, DeviceFacts], read_seconds: float = 0.0) -> BenchSite:
     """Combine the cluster file with the facts of the nodes."""
     return BenchSite(
         cluster=cluster,
@@ -104,6 +113,7 @@ def site_of(cluster: Cluster, facts: Mapping[str, DeviceFacts]) -> BenchSite:
         },
         used={node: _used_ports(answer) for node, answer in facts.items()},
         gpus={node: _gpu_count(answer) for node, answer in facts.items()},
+        read_seconds=read_seconds,
     )
 
 

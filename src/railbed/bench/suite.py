@@ -53,9 +53,9 @@ class Step(Part):
     sizes: tuple[Size, ...] = ()
     """Bytes per message, such as 64K; by default the test's usual size."""
     seconds: Seconds = 2.0
-    """Length of each measurement."""
+    """Length of each measurement; of a latency test, at most."""
     samples: Annotated[Whole, Field(ge=5, le=1_000_000)] = 5000
-    """How many messages a latency test sends."""
+    """How many messages a latency test sends, if they take no longer than `seconds`."""
     streams: Count = 1
     """Parallel connections or queue pairs."""
     repeats: Count = 1

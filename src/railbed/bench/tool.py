@@ -10,6 +10,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+FEW_SAMPLES = 20
+"""So few samples are taken first, if nothing shows yet how long one takes."""
+QUICK_SECONDS = 0.5
+"""How long the samples of a latency test take on a real fabric."""
 BufferMemory = Literal["host", "gpu"]
 Listens = Literal["tcp", "udp"]
 
@@ -45,7 +49,7 @@ class ToolSettings:
     """Bytes per message or block; None for the tool's default."""
     seconds: float = 2.0
     samples: int = 5000
-    """Messages per latency test."""
+    """Messages per latency test, at most; fewer if they take longer than `seconds`."""
     streams: int = 1
     """Parallel connections or queue pairs."""
     both: bool = False
@@ -103,7 +107,7 @@ class ToolTest:
     pulls: bool = False
     """Whether data flows from the server to the client."""
     latency: bool = False
-    """Whether it ends after `samples` rather than `seconds`."""
+    """Whether the program ends after a number of messages rather than a time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,9 +132,13 @@ class Tool:
     scope: Literal["pair", "node"] = "pair"
     version: Callable[[str], str] | None = None
     """Build a command that prints the version, if the test's output does not contain it."""
+    interval: float | None = None
+    """Seconds from one sample to the next, if the program keeps to a pace; None if each follows the previous one."""
     overhead: float = 1.0
     """Seconds that a call takes on top of measuring, for the estimate of the time left."""
 
-    def expected_seconds(self, test: str, settings: ToolSettings) -> float:
-        """Return roughly how many seconds a call takes."""
-        return self.overhead + (0.5 if self.tests[test].latency else settings.seconds)
+    def expected_seconds(self, test: str, settings: ToolSettings, start: float = 0.0) -> float:
+        """Return roughly how many seconds a call takes; `start` is how long slow nodes take to start a program."""
+        quick = self.tests[test].latency and (not start or self.interval is not None)
+        measuring = min(QUICK_SECONDS, settings.seconds) if quick else settings.seconds
+        return max(self.overhead, start) + measuring

@@ -68,6 +68,7 @@ _OF_BENCH = (
     Measure("message_rate", "1/s", "messages per second", _LINK),
     Measure("half_round_trip", "us", "half the time to a node and back", _LINK, "half a round trip"),
     Measure("round_trip", "us", "the time to a node and back", _LINK, "a whole round trip"),
+    Measure("samples", "1", "single times that the percentiles of a latency test come from", _LINK),
     Measure("retransmits", "1", "TCP segments that were sent again", _LINK),
     Measure("lost_messages", "1", "messages without an answer", _LINK),
     Measure("disk_bandwidth", "GB/s", "bytes read from or written to a disk", _DISK, "disk bandwidth"),

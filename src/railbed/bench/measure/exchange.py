@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from railbed.bench.measure.script import WrappedOutput, unwrap, wrap
-from railbed.bench.tool import End, Tool, ToolCall, ToolResult
+from railbed.bench.tool import FEW_SAMPLES, End, Tool, ToolCall, ToolResult
 from railbed.errors import DeviceError, ParseError
 from railbed.fleet import Fleet
 from railbed.fleet.worker import Call, Failed, Worker
@@ -22,6 +22,8 @@ SAMPLE_SECONDS = 0.01
 """The longest that one small latency sample may take: a real fabric is far faster, an emulated one is not."""
 SLOWEST_BYTES = 12.5e6
 """Bytes per second that a large sample moves at least, in a round trip: 100 Mb/s."""
+MOST_TIMES = 10
+"""How many times as long as its step a latency test may take: its path may be slower than those before it."""
 GOODBYE_SECONDS = 3.0
 LISTENING = {"tcp": "0A", "udp": "07"}
 """The state of a listening socket in /proc/net."""
@@ -49,13 +51,19 @@ class Assignment:
         return self.tool.tests[self.call.test].program
 
     @property
+    def has_many_samples(self) -> bool:
+        """Whether it may end in time if it takes only a few samples."""
+        return self.tool.tests[self.call.test].latency and self.call.settings.samples > FEW_SAMPLES
+
+    @property
     def seconds(self) -> float:
         """The longest that it may take."""
         test, settings = self.call.test, self.call.settings
         seconds = self.tool.expected_seconds(test, settings) * 2 + SLACK_SECONDS
         if not self.tool.tests[test].latency:
             return seconds
-        return seconds + settings.samples * (SAMPLE_SECONDS + 2 * (settings.size or 0) / SLOWEST_BYTES)
+        slowest = settings.samples * (SAMPLE_SECONDS + 2 * (settings.size or 0) / SLOWEST_BYTES)
+        return seconds + min(slowest, MOST_TIMES * settings.seconds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -274,6 +282,8 @@ def _failed(assignment: Assignment, end: End, output: Output, problem: str = "")
     stderr = output.stderr.decode("utf-8", "replace").strip().splitlines()
     printed = "\n".join([*stderr, unwrap(output.text).output])
     tries, diagnosis, remedy = _transient(assignment, f"{printed}\n{problem}".lower())
+    if output.ran_late and assignment.has_many_samples:
+        tries = max(tries, 2)
     first_line = next((line.strip() for line in stderr if line.strip()), "")
     reason = output.failure or diagnosis or first_line or problem or f"exit {output.exit}"
     return NotMeasured(

@@ -20,6 +20,8 @@ def measurements(trial: Trial, flow: Flow, measured: Measured) -> Iterator[Measu
         direction = own.pop("direction", None)
         ends = _reversed(labels) if direction == "backward" else labels
         yield Measurement(name=value.name, value=value.value, unit=value.unit, labels={**ends, **own})
+    if count := len(measured.reading.samples):
+        yield Measurement(name="samples", value=count, unit="1", labels=labels)
     sides = (("client", measured.client), ("server", measured.server))
     for side, wrapped in sides:
         if wrapped is None or wrapped.cpu_seconds is None:

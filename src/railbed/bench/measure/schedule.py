@@ -36,11 +36,14 @@ class Trial:
     tool: Tool
     flows: tuple[Flow, ...]
     repeat: int = 1
+    start_seconds: float = 0.0
+    """How long these nodes take to start a program, if they are slow."""
 
     @property
     def seconds(self) -> float:
         """Roughly how long it takes."""
-        return max(self.tool.expected_seconds(self.step.test, flow.call.settings) for flow in self.flows)
+        test, start = self.step.test, self.start_seconds
+        return max(self.tool.expected_seconds(test, flow.call.settings, start) for flow in self.flows)
 
     @property
     def nodes(self) -> list[str]:
@@ -89,7 +92,14 @@ def make_schedule(suite: Suite, site: BenchSite) -> BenchSchedule:
         rounds = _on_nodes(step, site, omitted) if tool.scope == "node" else _between_nodes(step, site, omitted)
         for flows in rounds:
             trials += [
-                Trial(number=0, step=step, tool=tool, flows=tuple(flows), repeat=repeat)
+                Trial(
+                    number=0,
+                    step=step,
+                    tool=tool,
+                    flows=tuple(flows),
+                    repeat=repeat,
+                    start_seconds=site.start_seconds,
+                )
                 for repeat in range(1, step.repeats + 1)
             ]
     numbered = tuple(replace(trial, number=number) for number, trial in enumerate(trials, 1))

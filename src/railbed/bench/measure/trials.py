@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 
 from railbed.bench.measure.exchange import Assignment, Measured, NotMeasured, run_together
 from railbed.bench.measure.pace import Pace
 from railbed.bench.measure.results import measurements, not_measured_finding, subject_of, unreachable_finding
+from railbed.bench.measure.sample_times import SampleTimes
 from railbed.bench.measure.schedule import Flow, Trial, free_ports
 from railbed.bench.site import BenchSite
+from railbed.bench.tool import FEW_SAMPLES
 from railbed.fleet import Fleet
 from railbed.fleet.change import NotUndone
 from railbed.model.events import TrialStarted
@@ -40,6 +42,7 @@ class BenchProgress:
     tests: dict[str, list[str]] = field(default_factory=dict)
     """Names of the tests that succeeded, by pair or node."""
     pace: Pace = field(default_factory=Pace)
+    sample_times: SampleTimes = field(default_factory=SampleTimes)
 
     def __post_init__(self) -> None:
         # Jobs may share nodes: on the same port, a client of one would connect to the server of the other.
@@ -86,10 +89,9 @@ async def _run_trial(fleet: Fleet, trial: Trial, progress: BenchProgress) -> lis
     }
     pending = [flow for flow in trial.flows if flow not in outcomes]
     for attempt in count():
-        assignments = _assignments(trial, pending, progress, attempt)
-        for flow, outcome in zip(pending, await run_together(fleet, assignments), strict=True):
-            outcomes[flow] = outcome
-            _count_strikes(flow, outcome, progress)
+        outcomes |= await _measure(fleet, trial, pending, progress, f".{attempt + 1}" if attempt else "")
+        for flow in pending:
+            _count_strikes(flow, outcomes[flow], progress)
         retries = {flow for flow in pending if _may_retry(outcomes[flow], attempt)}
         if not retries:
             break
@@ -98,6 +100,35 @@ async def _run_trial(fleet: Fleet, trial: Trial, progress: BenchProgress) -> lis
         shared = _shares_a_node(pending)
         pending = [flow for flow in pending if flow in retries or (shared and isinstance(outcomes[flow], Measured))]
     return [(flow, outcomes[flow]) for flow in trial.flows]
+
+
+async def _measure(
+    fleet: Fleet, trial: Trial, flows: Sequence[Flow], progress: BenchProgress, suffix: str
+) -> dict[Flow, Measured | NotMeasured]:
+    """Run flows at the same time; if it is unknown how long a sample takes, take a few samples first."""
+    known = progress.sample_times.fitting(trial, flows)
+    samples = min(trial.step.samples, FEW_SAMPLES) if known is None else known
+    outcomes = await _call(fleet, trial, flows, progress, samples=samples, suffix=suffix)
+    measured = [flow for flow in flows if isinstance(outcomes[flow], Measured)]
+    fitting = progress.sample_times.fitting(trial, measured) if known is None and measured else None
+    if fitting is None or fitting <= _taken(outcomes):
+        return outcomes
+    return outcomes | await _call(fleet, trial, measured, progress, samples=fitting, suffix=f"{suffix}.all")
+
+
+async def _call(
+    fleet: Fleet, trial: Trial, flows: Sequence[Flow], progress: BenchProgress, *, samples: int, suffix: str
+) -> dict[Flow, Measured | NotMeasured]:
+    assignments = _assignments(trial, flows, progress, samples=samples, suffix=suffix)
+    outcomes = dict(zip(flows, await run_together(fleet, assignments), strict=True))
+    for flow, outcome in outcomes.items():
+        progress.sample_times.note(trial, flow, outcome)
+    return outcomes
+
+
+def _taken(outcomes: Mapping[Flow, Measured | NotMeasured]) -> int:
+    """Return how many samples the flows have that were measured."""
+    return min(len(outcome.reading.samples) for outcome in outcomes.values() if isinstance(outcome, Measured))
 
 
 def _may_retry(outcome: Measured | NotMeasured, attempt: int) -> bool:
@@ -109,15 +140,16 @@ def _shares_a_node(flows: Sequence[Flow]) -> bool:
     return len(nodes) > len(set(nodes))
 
 
-def _assignments(trial: Trial, flows: list[Flow], progress: BenchProgress, attempt: int) -> list[Assignment]:
+def _assignments(
+    trial: Trial, flows: Sequence[Flow], progress: BenchProgress, *, samples: int, suffix: str
+) -> list[Assignment]:
     used = [progress.site.used.get(flow.call.server.node, frozenset()) for flow in flows]
     ports = free_ports(progress.first_port, len(flows), used, progress.ports_used)
     progress.ports_used += len(flows)
-    suffix = f".{attempt + 1}" if attempt else ""
     return [
         Assignment(
             tool=trial.tool,
-            call=replace(flow.call, port=port),
+            call=replace(flow.call, port=port, settings=replace(flow.call.settings, samples=samples)),
             key=f"{trial.number:04d}.{trial.step.test}.{number}{suffix}",
         )
         for number, (flow, port) in enumerate(zip(flows, ports, strict=True), 1)

@@ -15,7 +15,8 @@ SUMMARY = re.compile(r"(?:rtt|round-trip) min/avg/max(?:/mdev)? = ([\d.]+)/([\d.
 UNREACHABLE = re.compile(r"^From .*?: icmp_seq=\d+ (?P<reason>.+)$|^From \S+ icmp_seq=\d+ (?P<other>.+)$", re.MULTILINE)
 VERSION = re.compile(r"^ping from (iputils \S+)", re.MULTILINE)
 MAX_PACKETS = 200
-"""Packets per test: one second, at 5 ms each."""
+INTERVAL = 0.005
+"""Seconds from one packet to the next: all of them take one second."""
 
 
 def parse(text: str) -> ToolResult:
@@ -50,8 +51,7 @@ def client(call: ToolCall) -> str:
     end = f"-I {call.client.address} {call.server.address}"
     size = f" -s {call.settings.size}" if call.settings.size else ""
     count = min(MAX_PACKETS, max(5, call.settings.samples))
-    interval = 0.005
-    return f"{{ ping -c 1 -W 2 -q {end} >/dev/null; ping -n -c {count} -i {interval} -W 2{size} {end}; }}"
+    return f"{{ ping -c 1 -W 2 -q {end} >/dev/null; ping -n -c {count} -i {INTERVAL} -W 2{size} {end}; }}"
 
 
 TOOL = Tool(
@@ -62,4 +62,5 @@ TOOL = Tool(
     client=client,
     parse=parse,
     version=lambda _: "ping -V",
+    interval=INTERVAL,
 )
