@@ -272,7 +272,8 @@ def test_one_way_that_is_slow_alone_gets_a_second_look(tmp_path: Path, busy: str
     assert message.startswith("n1 > n2 on rail0 lags behind the others: measuring again, about ")
     if verdict == "warn":
         assert judged["subject"] == "n1/lo > n2"
-        assert judged["observed"].endswith("on one path, the median of 3 measurements")
+        assert judged["observed"].startswith("n1 → n2 rail0: delivers ")
+        assert judged["observed"].endswith("Gb/s, the median of 3 measurements")
     (run,) = (tmp_path / "runs").iterdir()
     again = railbed(tmp_path, "bench", "suite.yaml", "--json", "--replay", run)
     assert measures(again.records) == measures(done.records)

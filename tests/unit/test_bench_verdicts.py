@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations, permutations
 
 import pytest
@@ -145,11 +146,23 @@ def test_an_outlier_is_named_with_its_cable() -> None:
     assert (finding.subject, finding.verdict, finding.observed) == (
         "c/e0",
         Verdict.FAIL,
-        "receives 40.00 Gb/s on 3 paths",
+        "a → c r0 and 2 other paths: receives 40.00 Gb/s, the median of 3 paths",
     )
     assert "leaf1 Ethernet1/3" in finding.remedy
+    assert finding.evidence.splitlines() == [f"{node} → c r0: 40.0000 Gb/s" for node in ("a", "b", "d")]
     incast = [sent(10 * number, sender, "a", pattern="incast") for number, sender in enumerate("bcd", 1)]
     assert list(against_peers(here, incast)) == []
+
+
+def test_an_outlier_begins_with_its_slowest_link_whatever_is_measured() -> None:
+    here = site(*(port(node) for node in ("a", "b", "c", "d")))
+    ways = list(permutations(("a", "b", "c", "d"), 2))
+    (finding,) = against_peers(here, [sent(40 if way == ("d", "b") else 97, *way) for way in ways])
+    assert (finding.verdict, finding.observed) == (Verdict.WARN, "d → b r0: delivers 40.00 Gb/s")
+    slow = {("a", "c"): 31.0, ("b", "c"): 35.0, ("d", "c"): 33.0}
+    values = [replace(sent(slow.get(way, 16.0), *way, name="round_trip", stat="p50"), unit="us") for way in ways]
+    (finding,) = against_peers(here, values)
+    assert finding.observed == "b → c r0 and 2 other paths: takes 33.00 µs, the median of 3 paths"
 
 
 def test_both_ways_at_once_are_added_up_and_compare_with_their_like_only() -> None:

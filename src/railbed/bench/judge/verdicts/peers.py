@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -12,7 +13,7 @@ from railbed.bench.judge.verdicts.paths import is_bidirectional, merge_direction
 from railbed.bench.site import BenchSite
 from railbed.model.record import Finding, Measurement, Verdict
 from railbed.model.statistics import median
-from railbed.model.text.amount import number
+from railbed.model.text.amount import number, plural
 
 CHECK = "bench_outlier"
 WHY = "One slow port slows down every collective that uses it, and only a comparison reveals it."
@@ -86,28 +87,37 @@ def _outlier(site: BenchSite, outlier: Outlier, group: ComparablePaths) -> Findi
     value = median([sample.value for sample in outlier.samples])
     subject, cable = _suspect(site, outlier)
     unit = group.unit
-    verb = outlier.kind if outlier.kind in ("sends", "receives") else "delivers"
+    verb = "takes" if unit == "µs" else outlier.kind if outlier.kind in ("sends", "receives") else "delivers"
+    slowest_first = sorted(outlier.samples, key=lambda sample: -abs(math.log(sample.value / outlier.usual)))
     return finding(
         CHECK,
         subject,
         # A single path may have been measured at a busy moment; all paths of a port or rail are no coincidence.
         Verdict.WARN if outlier.kind == "pair" else Verdict.FAIL,
         f"{number(outlier.usual)} {unit} like the others ({group.method})",
-        f"{'takes' if unit == 'µs' else verb} {number(value)} {unit} on {_describe_paths(outlier.samples)}",
+        f"{_describe_paths(slowest_first)}: {verb} {number(value)} {unit}{_describe_repeats(outlier.samples)}",
         WHY,
         remedy=_remedy(outlier, cable),
-        evidence="\n".join(
-            f"{sample.source} > {sample.target} on {sample.rail}: {number(sample.value, 6)} {unit}"
-            for sample in outlier.samples
-        ),
+        evidence="\n".join(f"{_link(sample)}: {number(sample.value, 6)} {unit}" for sample in slowest_first),
     )
 
 
+def _link(sample: Sample) -> str:
+    return f"{sample.source} → {sample.target} {sample.rail}"
+
+
 def _describe_paths(samples: Sequence[Sample]) -> str:
-    """Return how many paths there are, and how often each was measured if more than once."""
-    paths, each = (f"{len(samples)} paths", " each") if len(samples) > 1 else ("one path", "")
+    """Return the first path by its ends, and how many others there are."""
+    others = f" and {plural(len(samples) - 1, 'other path')}" if len(samples) > 1 else ""
+    return f"{_link(samples[0])}{others}"
+
+
+def _describe_repeats(samples: Sequence[Sample]) -> str:
+    """Return what the value is a median of: paths, or measurements if each path has several."""
     times = min(len(sample.trials) for sample in samples)
-    return f"{paths}, the median of {times} measurements{each}" if times > 1 else paths
+    if times > 1:
+        return f", the median of {times} measurements{' each' if len(samples) > 1 else ''}"
+    return f", the median of {len(samples)} paths" if len(samples) > 1 else ""
 
 
 def _suspect(site: BenchSite, outlier: Outlier) -> tuple[str, str]:
