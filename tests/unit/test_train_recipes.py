@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TypeGuard, get_args
 
@@ -77,6 +78,30 @@ def test_extending_and_setting(tmp_path: Path) -> None:
     assert (recipe.optimiser.learning_rate, recipe.compile) == (5e-4, False)
     assert recipe.data.files == (str(tmp_path / "texts"), "/abs")
     assert recipe.data.prompt == "def "
+
+
+def test_a_context_above_that_of_the_model_is_reported_with_its_place(tmp_path: Path) -> None:
+    """Whatever set it last is named, and what a later setting corrects is no mistake."""
+    for name, key, most in (("base", "max_position_embeddings", 1024), ("gpt", "n_positions", 512)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config.json").write_text(json.dumps({"model_type": name, key: most}))
+    below, above = tmp_path / "below.yaml", tmp_path / "above.yaml"
+    below.write_text("model:\n  family: pretrained\n  path: base\n  context: 4096\n")
+    above.write_text("extends: below.yaml\nsteps: 10\n")
+    limit = f"4096 tokens, but the model in {tmp_path}/base is made for at most 1024 (max_position_embeddings in its"
+    for file in (below, above):
+        with pytest.raises(RecipeError) as caught:
+            recipes.load(str(file))
+        assert caught.value.message == f"{below}:4: model.context: {limit} config.json)"
+        assert "--set model.context=1024" in caught.value.hint
+        assert recipes.load(str(file), ["model.context=1024"]).model.context == 1024
+    with pytest.raises(RecipeError, match=r"^--set model.context=2000: model.context: 2000 tokens, .* at most 1024"):
+        recipes.load(str(below), ["model.context=2000"])
+    gpt = [f"model.path={tmp_path}/gpt", "model.context=512"]
+    assert recipes.load(str(below), gpt).model.context == 512
+    below.write_text("model: {family: pretrained, path: gpt}\n")
+    with pytest.raises(RecipeError, match=rf"^{above}: model.context: 1024 tokens, .* at most 512 \(n_positions in"):
+        recipes.load(str(above))
 
 
 def test_a_model_of_another_family_inherits_no_key(tmp_path: Path) -> None:

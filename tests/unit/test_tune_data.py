@@ -206,7 +206,8 @@ def test_a_tokenizer_without_chat_template(base: Path, tmp_path: Path) -> None:
 
 def test_sequences_longer_than_the_model_was_made_for(base: Path, tmp_path: Path) -> None:
     file = lines(tmp_path / "a.jsonl", conversation(0))
-    with pytest.raises(DataError, match="is made for at most 128 tokens"):
+    limit = r"^model.context: 256 tokens, but .* is made for at most 128 \(max_position_embeddings in its config.json\)"
+    with pytest.raises(DataError, match=limit):
         prepared(base, file, model={"context": 256})
 
 

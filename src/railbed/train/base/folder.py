@@ -25,6 +25,7 @@ MOST = (1 << 30) - 1
 """The largest number of heads, layers, rows, … that is plausible."""
 DECODERS = ("ForCausalLM", "LMHeadModel")
 """How names of architectures end that continue a text."""
+CONTEXT = ("max_position_embeddings", "n_positions", "n_ctx")
 INNER_WIDTH = ("intermediate_size", "n_inner", "ffn_dim")
 
 
@@ -100,8 +101,21 @@ class ModelFolder:
     @property
     def context(self) -> int | None:
         """Return the longest sequence that the model was made for, if it is known."""
-        values = (self.config.get(key) for key in ("max_position_embeddings", "n_positions", "n_ctx"))
-        return next((value for value in values if type(value) is int and value > 0), None)
+        return self.config[key] if (key := self._context_key) else None
+
+    @property
+    def _context_key(self) -> str:
+        values = ((key, self.config.get(key)) for key in CONTEXT)
+        return next((key for key, value in values if type(value) is int and value > 0), "")
+
+    def obstacle_to(self, context: int) -> str:
+        """Return why the model cannot be tuned with sequences of so many tokens, as a phrase; empty if it can."""
+        if self.context is None or context <= self.context:
+            return ""
+        return (
+            f"{context} tokens, but the model in {self.path} is made for at most {self.context} "
+            f"({self._context_key} in its {CONFIG})"
+        )
 
     @property
     def ends(self) -> frozenset[int]:

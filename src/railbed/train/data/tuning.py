@@ -43,10 +43,8 @@ def rows_key(texts: Iterable[str], recipe: Recipe, base: Path) -> str:
 
 
 def _require_context(folder: ModelFolder, context: int) -> None:
-    if folder.context is not None and context > folder.context:
-        raise DataError(
-            f"model.context is {context}, and the model in {folder.path} is made for at most {folder.context} tokens"
-        )
+    if obstacle := folder.obstacle_to(context):
+        raise DataError(f"model.context: {obstacle}")
 
 
 @dataclass(slots=True)

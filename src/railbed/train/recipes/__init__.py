@@ -8,14 +8,18 @@ from pathlib import Path
 from typing import Any
 
 from railbed.errors import RecipeError, UserError
+from railbed.train.base.files import CONFIG
+from railbed.train.base.folder import ModelFolder
+from railbed.train.models.pretrained import PretrainedSettings
 from railbed.train.recipe import Recipe
 from railbed.train.recipes.validation import family_in, schema
 from railbed.yamlfile.document import YamlDocument, parse
 from railbed.yamlfile.kind import FileKind
-from railbed.yamlfile.mistakes import Mistake, did_you_mean, refusal
+from railbed.yamlfile.mistakes import KeyPath, Mistake, did_you_mean, refusal
 from railbed.yamlfile.read import BYTE_ORDER_MARK, read_text, validated
 
 FOLDER = Path(__file__).parent
+CONTEXT_KEY = ("model", "context")
 RECIPE_FILE = FileKind(
     noun="a recipe",
     model=schema(),
@@ -58,10 +62,40 @@ def descriptions() -> dict[str, str]:
 
 def load(wanted: str, settings: Sequence[str] = ()) -> Recipe:
     """Return a recipe by its name or file, with changes of the form `key=value`; raise RecipeError."""
-    values, recipe = _load(_path_of(wanted, Path()), ())
+    path = _path_of(wanted, Path())
+    values, recipe = _load(path, ())
     for setting in settings:
         values, recipe = _set(values, setting)
+    _require_context(recipe, path, settings)
     return recipe
+
+
+def _require_context(recipe: Recipe, path: Path, settings: Sequence[str]) -> None:
+    """Refuse sequences that are longer than those that the model to tune was made for."""
+    base = recipe.model.base_folder if isinstance(recipe.model, PretrainedSettings) and recipe.model.path else None
+    if base is None or not (base / CONFIG).is_file():
+        return  # what else is wrong with the folder is reported when it is read
+    folder = ModelFolder.open(base)
+    if obstacle := folder.obstacle_to(recipe.model.context):
+        name, line = _origin(CONTEXT_KEY, path, settings)
+        mistake = Mistake(obstacle, line, CONTEXT_KEY)
+        hint = f"--set model.context={folder.context} is the most that the model allows"
+        raise refusal(RECIPE_FILE, name, [mistake], hint=hint)
+
+
+def _origin(key: KeyPath, path: Path, settings: Sequence[str]) -> tuple[str, int]:
+    """Return which setting or file a value comes from, and the line; the recipe's file if it is a default."""
+    for setting in reversed(settings):
+        if setting.partition("=")[0].replace(" ", "") == ".".join(map(str, key)):
+            return f"--set {setting}", 0
+    file: Path | None = path
+    while file is not None:
+        document = parse(read_text(file, RECIPE_FILE).removeprefix(BYTE_ORDER_MARK), str(file), RECIPE_FILE)
+        if key in document.positions:
+            return str(file), document.line(key)
+        extended = document.value.get("extends") if isinstance(document.value, dict) else None
+        file = _path_of(extended, file.parent) if isinstance(extended, str) else None
+    return str(path), 0
 
 
 def _path_of(wanted: str, beside: Path) -> Path:
