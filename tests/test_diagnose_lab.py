@@ -20,6 +20,7 @@ USUAL = ("slow", "rail0", "8M")
 LASTS, LASTS_LONGER, APART = 6.0, 9.0, 8.0
 """Seconds of a fault, and until the next one: closer together, one would explain the other. A slow network is judged
 by pieces of two seconds, of which it takes three."""
+FLAPS = "for number in 1 2 3; do ip link set rail0 down; sleep 0.3; ip link set rail0 up; sleep 2; done"
 SETTLED = 10.0
 """Seconds of undisturbed steps at the start, which are nothing unusual; the pauses between faults are as usual."""
 EARLY, LATE = 2.5, 4.0
@@ -53,6 +54,7 @@ def test_a_clean_run_is_nothing_unusual_and_each_fault_is_explained_at_its_secon
         wait(run, SETTLED)
         assert_nothing_unusual(lab)
         inflicted = [
+            flap(lab, run, "node1"),
             disturb(lab, run, ("link_lossy", "rail0"), LASTS, "lose", "rail0", "8"),
             disturb(lab, run, ("link_slow", "node3/rail0"), LASTS_LONGER, "slow", "node3", "2M"),
             disturb(lab, run, ("link_rail_slow", "rail0"), LASTS_LONGER, "slow", "rail0", "2M"),
@@ -68,6 +70,8 @@ def test_a_clean_run_is_nothing_unusual_and_each_fault_is_explained_at_its_secon
     begun = {(finding["check"], finding["subject"]): finding["since"] for finding in failed}
     # On a machine that is much too busy, ranks miss their heartbeats as well, which is then a verdict of its own.
     assert {key for key in begun if key[0] != "training_restart"} == {fault.verdict for fault in inflicted}
+    flapping = next(finding["observed"] for finding in failed if finding["check"] == "link_flap")
+    assert flapping.startswith("the link went down 3 times within ")
     for fault in inflicted:
         assert fault.begun[0] - EARLY <= begun[fault.verdict] <= fault.begun[1] + LATE, fault.verdict
 
@@ -97,6 +101,16 @@ def disturb(lab: RunningLab, run: Training, verdict: tuple[str, str], seconds: f
         assert lab.fault(*USUAL).code == 0
     wait(run, APART)
     return Inflicted(verdict, begun)
+
+
+def flap(lab: RunningLab, run: Training, node: str) -> Inflicted:
+    """Let the link of a node flap three times by hand; each time it is down for less than the time between samples."""
+    before = time.time()
+    result = lab.run_inside(node, FLAPS)
+    assert result.code == 0, result
+    begun = before, time.time()
+    wait(run, APART)
+    return Inflicted(("link_flap", f"{node}/rail0"), begun)
 
 
 def end_node(lab: RunningLab, run: Training, verdict: tuple[str, str], *fault: str) -> Inflicted:

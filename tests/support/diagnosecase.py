@@ -3,7 +3,8 @@
 A series is named by its words: device (`*` for every node), port, meter, part. Its value is a number, the rate per
 second of a counter or the value of a gauge, or a mapping: `usual`, other rates by time (`60-80: 500`), `noise` (a
 share), `missing` (a time or a list of times), `reset` (seconds), `begin` (the counter's first value). `cluster` names
-the cluster file beside the cases: `one_rail`, or `two_rails` without RDMA.
+the cluster file beside the cases: `one_rail`, or `two_rails` without RDMA. `silent` gives the times in which devices
+are not sampled, `starts` the later starts of a run that was stopped in between.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from railbed.model.record import WRONG, Finding, Verdict
 from railbed.model.series import METERS, MISSING, Meter, Series
 from railbed.store.series import Samples
 from railbed.store.series.data import Floats
-from railbed.store.series.rates import values_of
+from railbed.store.series.rates import Growth, growth, values_of
 from railbed.store.timeline import Mark, Track
 from railbed.store.timeline.draw import with_gaps
 
@@ -67,7 +68,20 @@ class GeneratedTimeline:
         texts = {"verdict": Verdict.FAIL, "expected": "", "why": ""}
         return [Finding(**{**texts, **finding}) for finding in self._case.get("findings", [])]
 
+    def starts(self) -> Sequence[float]:
+        return [self.start, *(START + after for after in self._case.get("starts", []))]
+
+    def growth(self, series: Series) -> Growth:
+        return growth(self._samples(series))
+
     def track(self, series: Series) -> Track:
+        meter, samples = METERS[series.meter], self._samples(series)
+        values = values_of(meter, samples)
+        if meter.kind == "gauge" and meter.part != "rank":
+            return Track(series, meter, meter.unit, *with_gaps(samples.times, values))
+        return Track(series, meter, meter.unit, samples.times, values)
+
+    def _samples(self, series: Series) -> Samples:
         meter, spec = METERS[series.meter], self._series[series]
         spec = spec if isinstance(spec, dict) else {"usual": spec}
         times = self._times(series, meter)
@@ -75,11 +89,7 @@ class GeneratedTimeline:
         if "noise" in spec:
             chance = np.random.default_rng(sum(str(series).encode()))
             levels = levels * (1 + spec["noise"] * chance.uniform(-1, 1, len(levels)))
-        samples = Samples(START + (times - START), _samples(meter, times - START, levels, spec))
-        values = values_of(meter, samples)
-        if meter.kind == "gauge" and meter.part != "rank":
-            return Track(series, meter, meter.unit, *with_gaps(samples.times, values))
-        return Track(series, meter, meter.unit, samples.times, values)
+        return Samples(START + (times - START), _samples(meter, times - START, levels, spec))
 
     def _times(self, series: Series, meter: Meter) -> Floats:
         """Return when a series has samples: not while its device is silent; steps not while training pauses."""

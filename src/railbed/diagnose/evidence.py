@@ -16,6 +16,7 @@ from railbed.model.cabling import cables, port_key
 from railbed.model.cluster import Cluster, Node, Policy, Port, Switch, SwitchPort
 from railbed.model.record import Finding
 from railbed.model.series import Series
+from railbed.store.series.rates import Growth
 from railbed.store.timeline import Mark, Track
 
 
@@ -28,6 +29,8 @@ class RunTimeline(Protocol):
     def end(self) -> float: ...
     def series(self) -> Sequence[Series]: ...
     def track(self, series: Series) -> Track: ...
+    def growth(self, series: Series) -> Growth: ...
+    def starts(self) -> Sequence[float]: ...
     def marks(self) -> Sequence[Mark]: ...
     def findings(self) -> Sequence[Finding]: ...
 
@@ -128,6 +131,11 @@ class PortView(_Place):
     def try_read(self, meter: str, part: str = "") -> Signal | None:
         """Return a series of the port."""
         return self.evidence.signal(Series(self.name, meter, self.port.netdev, part))
+
+    def growth(self, meter: str) -> Growth | None:
+        """Return by how much a counter of the port grew, also over gaps; None if it was not measured."""
+        series = Series(self.name, meter, self.port.netdev)
+        return self.evidence.timeline.growth(series) if self.evidence.signal(series) else None
 
 
 @dataclass(frozen=True)

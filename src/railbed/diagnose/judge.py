@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 
 from railbed import catalog
 from railbed.check.explain import Explanation, conclude, wrong_first
@@ -16,6 +16,7 @@ from railbed.diagnose import rules
 from railbed.diagnose.evidence import Evidence, NotJudged, NotMeasured
 from railbed.diagnose.rule import Judgement, Rule
 from railbed.diagnose.signal import Span
+from railbed.model.cluster import Cluster
 from railbed.model.record import Finding, Verdict
 from railbed.model.text.amount import plural
 from railbed.present.grouping import group_by
@@ -35,7 +36,9 @@ def all_rules() -> Mapping[str, Rule]:
 def diagnose(evidence: Evidence, chosen: Iterable[Rule] | None = None) -> list[Finding]:
     """Return what the rules conclude about a run: what went wrong in order of time, then the rest by rule."""
     chosen = all_rules().values() if chosen is None else chosen
-    explained = Explanation(_same_place, _same_time).apply(chosen, lambda rule: _judge(rule, evidence))
+    explained = Explanation(partial(_same_place, evidence.cluster), _same_time).apply(
+        chosen, lambda rule: _judge(rule, evidence)
+    )
     return wrong_first(explained, key=lambda finding: (finding.since or 0.0, finding.verdict.rank))
 
 
@@ -112,5 +115,15 @@ def _time(finding: Finding) -> Span:
     return Span(start, float("inf") if finding.until is None else finding.until)
 
 
-def _same_place(first: str, second: str) -> bool:
-    return "cluster" in (first, second) or first.partition("/")[0] == second.partition("/")[0]
+def _same_place(cluster: Cluster, first: str, second: str) -> bool:
+    """Whether two subjects are the same device, or a rail and a port on it."""
+    if "cluster" in (first, second) or first.partition("/")[0] == second.partition("/")[0]:
+        return True
+    return first in _rails_of(cluster, second) or second in _rails_of(cluster, first)
+
+
+def _rails_of(cluster: Cluster, subject: str) -> set[str]:
+    """Return the rail of a port of a node; none for other subjects."""
+    name, _, netdev = subject.partition("/")
+    node = cluster.nodes.get(name)
+    return {port.rail for port in node.ports if port.netdev == netdev} if node else set()

@@ -1,8 +1,9 @@
-"""Times in which a device was not sampled."""
+"""Times in which a device was not sampled although the run was in progress."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -25,8 +26,34 @@ def sampled_times(evidence: Evidence, device: str) -> Numbers:
     return np.unique(np.concatenate(times)) if times else np.empty(0)
 
 
-def silences(times: Numbers, least: float, end: float) -> list[Span]:
-    """Return the gaps of at least some seconds between samples, and from the last one to the end of sampling."""
+def parts_of(evidence: Evidence) -> list[Span]:
+    """Return the times in which the run was in progress: from each start to the last sample before the next one."""
+    first, *others = evidence.timeline.starts()
+    if not others:
+        return [evidence.span]
+    devices = (*evidence.cluster.nodes, *evidence.cluster.switches)
+    sampled = np.unique(np.concatenate([sampled_times(evidence, device) for device in devices]))
+    starts = [first, *sorted(others)]
+    before = [_last(sampled, part) for part in pairwise(starts)]
+    return [Span(start, max(start, end)) for start, end in zip(starts, [*before, evidence.span.end], strict=True)]
+
+
+def _last(times: Numbers, part: tuple[float, float]) -> float:
+    """Return the last sample between two times; the first of them if there is none."""
+    inside = times[(times >= part[0]) & (times < part[1])]
+    return float(inside[-1]) if len(inside) else part[0]
+
+
+def silences(times: Numbers, least: float, parts: Sequence[Span]) -> list[Span]:
+    """Return the gaps of at least some seconds between samples, and from the last one to the end, in parts of a run."""
+    return [
+        silence
+        for part in parts
+        for silence in _silences(times[(times >= part.start) & (times <= part.end)], least, part.end)
+    ]
+
+
+def _silences(times: Numbers, least: float, end: float) -> list[Span]:
     if len(times) < 2:
         return []
     steps = np.diff(times)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -12,6 +14,15 @@ MOST_INTERVALS = 3
 """A longer time between two values is a gap: what happened in it is unknown."""
 PLAUSIBLE = 2.0
 """A counter that fell has wrapped only if its rate is at most this many times the highest certain one."""
+
+
+class Growth(NamedTuple):
+    """By how much a counter grew from each known value to the next, whatever the time between them."""
+
+    begins: Floats
+    ends: Floats
+    counts: Floats
+    """NaN where it fell."""
 
 
 def rates(meter: Meter, samples: Samples) -> Floats:
@@ -27,6 +38,14 @@ def rates(meter: Meter, samples: Samples) -> Floats:
         result[known[1:]] = _between(samples.times[known], samples.values[known], meter.bits)
     result *= meter.scale
     return result
+
+
+def growth(samples: Samples) -> Growth:
+    """Return the growth of a counter, also over gaps, where its rate is not known."""
+    known = samples.values != MISSING
+    times, counts = samples.times[known], samples.values[known].view(np.uint64)
+    fell = counts[1:] < counts[:-1]
+    return Growth(times[:-1], times[1:], np.where(fell, np.nan, (counts[1:] - counts[:-1]).astype(np.float64)))
 
 
 def scaled(meter: Meter, samples: Samples) -> Floats:

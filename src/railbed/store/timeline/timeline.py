@@ -10,12 +10,13 @@ from pathlib import Path
 import numpy as np
 
 from railbed.errors import UsageError
+from railbed.model.events import TrainingStarted
 from railbed.model.record import Event, Finding
 from railbed.model.series import Series
 from railbed.store.run import NOTES, RECORDS, RunSummary, read_run_in
 from railbed.store.series import SeriesReader, Span
 from railbed.store.series.data import SECONDS, Floats, by_time, meter_of
-from railbed.store.series.rates import values_of
+from railbed.store.series.rates import Growth, growth, values_of
 from railbed.store.timeline.data import Drawn, Mark, Track
 from railbed.store.timeline.draw import bucketed, with_breaks, with_gaps
 from railbed.store.timeline.marks import marks_of
@@ -92,6 +93,15 @@ class Timeline:
                 times, values = with_gaps(times, values)
         inside = (times >= first) & (times <= last)
         return Track(series, meter, unit, times[inside], values[inside])
+
+    def growth(self, series: Series) -> Growth:
+        """Return by how much a sampled counter grew, also over gaps."""
+        return growth(self._reader.samples(series))
+
+    def starts(self) -> Sequence[float]:
+        """Return when the run began, and when its Slurm job started again: in between it was stopped."""
+        starts = [event.time for event in self._records.events if isinstance(event, TrainingStarted)]
+        return [self.start, *starts[1:]]
 
     def drawn(self, series: Series, start: float, end: float, points: int) -> Drawn:
         """Return a series with at most `points` intervals between two times; extremes survive."""

@@ -2,7 +2,8 @@
 
 What
 ----
-The kernel counts carrier changes of a rail interface, or the card link-downs of its RDMA port.
+The kernel counts carrier changes of a rail interface, or the card link-downs of its RDMA port. Outages less than ten
+seconds apart are one verdict, also if each was shorter than the time between two samples.
 
 Why
 ---
@@ -26,31 +27,34 @@ from collections.abc import Iterator
 from railbed.diagnose.evidence import PortView
 from railbed.diagnose.rule import Judgement, Rule, fail
 from railbed.diagnose.shared.growth import growths, measured
-from railbed.diagnose.shared.outages import outages
-from railbed.model.text.amount import duration, plural
+from railbed.diagnose.shared.outages import CHANGES, describe, episodes, outages, span_of
+from railbed.diagnose.signal import BRIDGE_SECONDS
+from railbed.model.text.amount import plural
+
+DOWNED = "rdma_link_downed"
 
 
 def judge(port: PortView) -> Iterator[Judgement]:
     """Find outages by the carrier; the RDMA port counts only the way down."""
-    changes, downed = port.try_read("net_carrier_changes"), port.try_read("rdma_link_downed")
-    signals = measured(port, ("net_carrier_changes", "rdma_link_downed"), changes, downed)
-    if changes is not None:
-        for span in outages(port, changes):
-            observed = f"the link was down for {duration(max(span.seconds, 1.0))}"
-            yield fail(observed, span, *signals, certainty="certain", expected="the link stays up")
-        return
-    for span, grown in growths(signals):
-        observed = f"the RDMA port went down {plural(round(grown[0].total(span)), 'time')}"
-        yield fail(observed, span, *grown, certainty="certain", expected="the link stays up")
+    changes, downed = port.try_read(CHANGES), port.try_read(DOWNED)
+    signals = measured(port, (CHANGES, DOWNED), changes, downed)
+    spans = []
+    for episode in episodes(outages(port)) if changes is not None else ():
+        spans.append(span_of(episode))
+        observed = f"the link {describe(episode, signals[0].interval)}"
+        yield fail(observed, spans[-1], *signals, certainty="certain", expected="the link stays up")
+    for span, grown in growths([downed] if downed is not None else []):
+        if not any(span.widened(BRIDGE_SECONDS).overlaps(other) for other in spans):
+            observed = f"the RDMA port went down {plural(round(grown[0].total(span)), 'time')}"
+            yield fail(observed, span, *grown, certainty="certain", expected="the link stays up")
 
 
 RULE = Rule(
     name="link_flap",
     title="a link went down",
     scope="port",
-    needs=("net_carrier_changes", "rdma_link_downed"),
+    needs=(CHANGES, DOWNED),
     judge=judge,
     doc=__doc__,
-    yields_anywhere=("node_cut",),
-    yields_to=("node_frozen",),
+    yields_to=("node_frozen", "node_cut"),
 )

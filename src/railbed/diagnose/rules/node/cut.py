@@ -21,82 +21,104 @@ Linux kernel documentation, sysfs-class-net (`carrier_changes`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from railbed.diagnose.evidence import Evidence, NotMeasured, PortView
 from railbed.diagnose.rule import Judgement, Rule, fail
-from railbed.diagnose.shared.outages import outages
-from railbed.diagnose.signal import Signal, Span, merged
-from railbed.model.text.amount import duration
+from railbed.diagnose.shared.outages import CHANGES, Outage, describe, episodes, outages, span_of
+from railbed.diagnose.signal import Signal, Span
 
 TOGETHER_SECONDS = 3.0
 """Links that one fault took down are sampled as down within this time."""
 NOTICED_SECONDS = 60.0
 """How long training may take to give up the node, at most."""
-Down = dict[str, tuple[PortView, Signal, list[Span]]]
+
+
+class _Link(NamedTuple):
+    """The link of a port."""
+
+    changes: Signal
+    outages: list[Outage]
+
+
+Links = Mapping[str, _Link]
+"""By the port's subject."""
 
 
 def judge(evidence: Evidence) -> Iterator[Judgement]:
     """Group links that went down together, by rail and by node."""
-    down: Down = {}
-    for port in (port for node in evidence.nodes for port in node.ports):
-        if changes := port.try_read("net_carrier_changes"):
-            down[port.subject] = port, changes, outages(port, changes)
-    if not down:
-        raise NotMeasured("net_carrier_changes", "any port")
+    links = {
+        port.subject: _Link(changes, outages(port))
+        for node in evidence.nodes
+        for port in node.ports
+        if (changes := port.try_read(CHANGES))
+    }
+    if not links:
+        raise NotMeasured(CHANGES, "any port")
     rails: list[tuple[str, Span]] = []
     for rail in evidence.rails:
-        ports = [down[port.subject] for port in rail.ports if port.subject in down]
-        if len(ports) < 2 or len(ports) < len(rail.ports):
+        of_rail = _of(rail.ports, links)
+        if len(of_rail) < 2 or len(of_rail) < len(rail.ports):
             continue
-        for span in _together([spans for _, _, spans in ports]):
-            rails.append((rail.name, span))
-            observed = f"the links of all {len(ports)} nodes were down for {duration(span.seconds)}"
-            yield fail(observed, span, ports[0][1], certainty="certain", subject=rail.name, expected="links are up")
+        for episode in _together(of_rail):
+            rails.append((rail.name, span_of(episode)))
+            were = describe(episode, of_rail[0].changes.interval, "were")
+            observed = f"the links of all {len(of_rail)} nodes {were}"
+            yield fail(
+                observed,
+                span_of(episode),
+                of_rail[0].changes,
+                certainty="certain",
+                subject=rail.name,
+                expected="links are up",
+            )
     for node in evidence.nodes:
-        yield from _judge_node(
-            evidence, node.name, [down[port.subject] for port in node.ports if port.subject in down], rails
-        )
+        yield from _judge_node(evidence, node.name, _of(node.ports, links), rails)
+
+
+def _of(ports: Sequence[PortView], links: Links) -> list[_Link]:
+    return [links[port.subject] for port in ports if port.subject in links]
 
 
 def _judge_node(
-    evidence: Evidence,
-    node: str,
-    ports: Sequence[tuple[PortView, Signal, list[Span]]],
-    rails: Sequence[tuple[str, Span]],
+    evidence: Evidence, node: str, links: Sequence[_Link], rails: Sequence[tuple[str, Span]]
 ) -> Iterator[Judgement]:
-    for span in _together([spans for _, _, spans in ports]):
+    for episode in _together(links):
+        span = span_of(episode)
         if any(span.overlaps(other.widened(TOGETHER_SECONDS)) for _, other in rails):
             continue
         reason = _noticed(evidence, node, span)
-        if len(ports) < 2 and not reason:
+        if len(links) < 2 and not reason:
             continue  # a single link that went down: link_flap
         yield fail(
-            f"{_links(len(ports))} down for {duration(span.seconds)}"
-            + (f", and training lost the node: {reason}" if reason else ""),
+            _observed(episode, links) + (f", and training lost the node: {reason}" if reason else ""),
             span,
-            *(signal for _, signal, _ in ports[:2]),
+            *(link.changes for link in links[:2]),
             certainty="certain",
             subject=node,
             expected="links are up",
         )
 
 
-def _links(count: int) -> str:
-    return "its only rail link was" if count == 1 else f"all {count} rail links were"
+def _observed(episode: Sequence[Outage], links: Sequence[_Link]) -> str:
+    usual = links[0].changes.interval
+    if len(links) == 1:
+        return f"its only rail link {describe(episode, usual)}"
+    return f"all {len(links)} rail links {describe(episode, usual, 'were')}"
 
 
-def _together(outages_by_port: Sequence[list[Span]]) -> list[Span]:
-    """Return the times in which all ports were down."""
-    if not outages_by_port:
+def _together(links: Sequence[_Link]) -> list[list[Outage]]:
+    """Return the episodes in which all links were down."""
+    if not links:
         return []
-    first, *others = outages_by_port
-    common = []
-    for span in first:
-        matching = [next((other for other in spans if _alike(span, other)), None) for spans in others]
-        if all(matching):
-            common.append(span)
-    return merged(common, TOGETHER_SECONDS)
+    first, *others = links
+    common = [
+        outage
+        for outage in first.outages
+        if all(any(_alike(outage.span, other.span) for other in link.outages) for link in others)
+    ]
+    return episodes(common)
 
 
 def _alike(first: Span, second: Span) -> bool:
@@ -116,7 +138,7 @@ RULE = Rule(
     name="node_cut",
     title="a node or rail was cut off",
     scope="cluster",
-    needs=("net_carrier_changes",),
+    needs=(CHANGES,),
     judge=judge,
     doc=__doc__,
     yields_to=("node_frozen",),

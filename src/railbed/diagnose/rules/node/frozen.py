@@ -26,7 +26,7 @@ from collections.abc import Iterator
 
 from railbed.diagnose.evidence import NodeView, NotJudged, NotMeasured
 from railbed.diagnose.rule import Judgement, Rule, fail
-from railbed.diagnose.shared.silences import alone, sampled_times, silences
+from railbed.diagnose.shared.silences import alone, parts_of, sampled_times, silences
 from railbed.diagnose.signal import Signal, Span
 from railbed.model.text.amount import duration
 from railbed.store.timeline import Mark
@@ -46,8 +46,9 @@ def judge(node: NodeView) -> Iterator[Judgement]:
     times = sampled_times(evidence, node.name)
     if not len(times):
         raise NotMeasured("any series", node.name)
+    *earlier, last = parts_of(evidence)
     end = max(float(moments[-1]) for moments in (times, *others) if len(moments))
-    for span in silences(times, LEAST_SECONDS, end):
+    for span in silences(times, LEAST_SECONDS, [*earlier, Span(last.start, end)]):
         noticed = _noticed(node, span)
         if noticed is not None and alone(span, others):
             yield fail(

@@ -28,7 +28,7 @@ import numpy as np
 
 from railbed.diagnose.evidence import Evidence, NotMeasured
 from railbed.diagnose.rule import Judgement, Rule, warn
-from railbed.diagnose.shared.silences import alone, sampled_times, silences
+from railbed.diagnose.shared.silences import alone, parts_of, sampled_times, silences
 from railbed.diagnose.signal import Span
 from railbed.model.text.amount import duration
 
@@ -45,12 +45,13 @@ def judge(evidence: Evidence) -> Iterator[Judgement]:
     if not sampled:
         raise NotMeasured("any series", "any device")
     together = np.unique(np.concatenate(list(sampled.values())))
-    end = float(together[-1])
-    for span in silences(together, LEAST_OF_ALL, end):
+    *earlier, last = parts_of(evidence)
+    parts = [*earlier, Span(last.start, float(together[-1]))]
+    for span in silences(together, LEAST_OF_ALL, parts):
         yield warn(f"no device was sampled for {duration(span.seconds)}", span, certainty="certain", subject="cluster")
     for name, moments in sampled.items():
         others = [other for key, other in sampled.items() if key != name]
-        for span in silences(moments, LEAST_SECONDS, end):
+        for span in silences(moments, LEAST_SECONDS, parts):
             if not others or alone(span, others):
                 reason = _reason(evidence, name, span)
                 observed = f"not sampled for {duration(span.seconds)}{f': {reason}' if reason else ''}"
