@@ -9,15 +9,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from railbed.cli.verbs.diagnose.show import step_text
 from railbed.cli.verbs.watch.records import Samples
+from railbed.diagnose.evidence import Evidence
+from railbed.diagnose.judge import diagnose
+from railbed.diagnose.shared.silences import parts_of
 from railbed.errors import UsageError
 from railbed.model import events
-from railbed.model.record import Finding, Measurement, Verdict
+from railbed.model.cluster import Cluster
+from railbed.model.record import WRONG, Finding, Measurement, Verdict
 from railbed.model.series import Sample, Series
 from railbed.store import OpenRun, open_run
 from railbed.store.notes import note_in_runs
 from railbed.store.series import SeriesWriter
-from railbed.store.timeline import Timeline
+from railbed.store.timeline import StepAt, Timeline
 
 RX = Series("node1", "net_rx_bytes", "eth1")
 MEMORY = Series("node1", "memory_used_bytes")
@@ -73,12 +78,60 @@ def test_what_the_training_measures_is_a_series(run: OpenRun) -> None:
     assert list(timeline.series()) == [step_seconds, Series("node1", "loss", part="0")]
     track = timeline.track(step_seconds)
     np.testing.assert_allclose(track.values, [0.1, 0.2, np.nan, 0.3, 0.4])
-    assert timeline.step_at(START + 2.2) == 3
-    assert timeline.step_at(START + 20) is None
+    assert timeline.step_at(START + 2.6) == StepAt(3)
+    assert timeline.step_at(START + 2.2) == StepAt(2, is_over=True)
+    assert timeline.step_at(START + 20) == StepAt(4, is_over=True)
     run.finish("done", 0)
     assert timeline.refresh()
     assert timeline.summary.status == "done"
     assert timeline.end == START + 4
+
+
+def test_steps_do_not_go_backwards_after_a_restart(run: OpenRun) -> None:
+    """Step 41 never ends; training continues from the state of step 30."""
+    assert Timeline(run.folder).step_at(START) is None
+    run.append(events.GenerationStarted(nodes=("node1",), time=START))
+    for step in (39, 40):
+        for rank in range(2):
+            run.append(measurement("step_seconds", 1.0, step, step + rank / 10, rank))
+    run.append(events.GenerationFailed(subject="node1", message="node1 is gone", time=START + 45))
+    run.append(events.GenerationStarted(nodes=("node1",), time=START + 46))
+    for step in range(31, 43):
+        run.append(measurement("step_seconds", 1.0, step, step + 20))
+    timeline = Timeline(run.folder)
+    shown = {second: timeline.step_at(START + second) for second in (1, 39.5, 40.05, 44, 45.5, 47, 60, 60.5, 70)}
+    assert shown == {
+        1: StepAt(39),
+        39.5: StepAt(40),
+        40.05: StepAt(40),
+        44: StepAt(40, is_over=True),
+        45.5: StepAt(40, is_over=True),
+        47: StepAt(31, is_repeated=True),
+        60: StepAt(40, is_repeated=True),
+        60.5: StepAt(41),
+        70: StepAt(42, is_over=True),
+    }
+    assert [step_text(shown[second]) for second in (39.5, 44, 47)] == [
+        ", step 40",
+        ", after step 40",
+        ", step 31 again",
+    ]
+
+
+def test_between_two_starts_the_run_was_stopped(run: OpenRun) -> None:
+    with SeriesWriter(run.folder) as writer:
+        for start in (0, 400):
+            run.append(events.TrainingStarted(subject="a", run="a", recipe={}, time=START + start))
+            for second in range(start, start + 60):
+                writer.append(sample(second, 0))
+    run.finish("interrupted", 130)
+    timeline = Timeline(run.folder)
+    assert timeline.starts() == [timeline.start, START + 400]
+    nodes = {"node1": {"host": "a"}, "node2": {"host": "b"}}
+    evidence = Evidence(Cluster.model_validate({"name": "lab", "nodes": nodes}), timeline)
+    assert parts_of(evidence) == [(timeline.start, START + 59), (START + 400, START + 459)]
+    wrong = [finding for finding in diagnose(evidence) if finding.verdict in WRONG]
+    assert wrong == []
 
 
 def test_a_long_step_is_not_a_gap(run: OpenRun) -> None:

@@ -41,6 +41,10 @@ class Span(NamedTuple):
         """Whether the two have a moment in common."""
         return self.start <= other.end and other.start <= self.end
 
+    def has_any(self, moments: Iterable[float]) -> bool:
+        """Whether one of some times is in it."""
+        return any(self.start <= moment <= self.end for moment in moments)
+
 
 @dataclass(frozen=True)
 class Signal:

@@ -131,7 +131,8 @@ def last_step(timeline: Timeline) -> int | None:
         for series in timeline.series()
         if series.meter == "step_seconds" and (track := timeline.track(series)).times.size
     ]
-    return timeline.step_at(max(times)) if times else None
+    at = timeline.step_at(max(times)) if times else None
+    return at.step if at else None
 
 
 def node_table(rows: Sequence[NodeRow], width: int) -> Table:

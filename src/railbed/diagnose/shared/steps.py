@@ -49,7 +49,7 @@ def steps_of(evidence: Evidence, meter: str) -> dict[Rank, Signal]:
     signals = {Rank(signal.series.device, signal.series.part): signal for signal in evidence.all_of(meter)}
     if not signals:
         raise NotMeasured(meter, "any rank: this was no training")
-    restarts = [mark.time for mark in evidence.marks("restart")]
+    restarts = [*(mark.time for mark in evidence.marks("restart")), *evidence.timeline.starts()[1:]]
     return {rank: _settled(signal, restarts) for rank, signal in signals.items()}
 
 

@@ -4,6 +4,7 @@ Page, terminal, report and diagnose read a run through this, whether it is in pr
 """
 
 from railbed.store.timeline.data import Drawn, Mark, MarkKind, Track
+from railbed.store.timeline.steps import StepAt
 from railbed.store.timeline.timeline import Timeline
 
-__all__ = ["Drawn", "Mark", "MarkKind", "Timeline", "Track"]
+__all__ = ["Drawn", "Mark", "MarkKind", "StepAt", "Timeline", "Track"]

@@ -22,6 +22,7 @@ from railbed.store.timeline.draw import bucketed, with_breaks, with_gaps
 from railbed.store.timeline.marks import marks_of
 from railbed.store.timeline.pauses import PauseScanner
 from railbed.store.timeline.records import RecordFollower
+from railbed.store.timeline.steps import StepAt, step_at
 
 LOOK_BACK = 60.0
 """Seconds before the start of a track that are read for the first rate."""
@@ -133,23 +134,20 @@ class Timeline:
         """Records, and rows or chunks of samples, that are damaged and were left out."""
         return self._records.unreadable + self._notes.unreadable + self._reader.damaged
 
-    def step_at(self, moment: float) -> int | None:
-        """Return the step that the training was in at a time: the first that ended then or later."""
-        best: tuple[float, int] | None = None
-        for series, rows in self._records.measured.items():
-            if series.meter == "step_seconds" and len(rows.times):
-                index = int(np.searchsorted(np.frombuffer(rows.times), moment))
-                if index < len(rows.times) and (best is None or rows.times[index] < best[0]):
-                    best = rows.times[index], rows.steps[index]
-        return best[1] if best else None
+    def step_at(self, moment: float) -> StepAt | None:
+        """Return the step that the training was in at a time; None if it made none."""
+        measured = (rows for series, rows in self._records.measured.items() if series.meter == "step_seconds")
+        return step_at(moment, measured, self._restarts())
+
+    def _restarts(self) -> Floats:
+        return np.array([event.time for event in self._records.events if event.name in RESTARTS])
 
     def _measured(self, series: Series) -> tuple[Floats, Floats]:
         """Return what a rank measured; interrupted at restarts only, since a long step is not a gap."""
         rows = self._records.measured[series]
         times, values = np.array(rows.times), np.array(rows.values)
         order = np.argsort(times, kind="stable")
-        breaks = np.array([event.time for event in self._records.events if event.name in RESTARTS])
-        return with_breaks(times[order], values[order], breaks)
+        return with_breaks(times[order], values[order], self._restarts())
 
     def _rolled_up(self, series: Series, seconds: float) -> Span | None:
         """Return the span of roll-ups that is fine enough for intervals of this length."""

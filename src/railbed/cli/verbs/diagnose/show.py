@@ -13,7 +13,7 @@ from railbed.cli.screens.text import INDENT, STYLES
 from railbed.model.record import WRONG, Finding, Verdict
 from railbed.model.text.amount import duration, plural
 from railbed.model.text.printable import printable
-from railbed.store.timeline import Timeline
+from railbed.store.timeline import StepAt, Timeline
 
 
 def show_verdicts(timeline: Timeline, findings: Sequence[Finding], *, everything: bool) -> None:
@@ -69,16 +69,22 @@ def _verdict(verdict: Verdict) -> Text:
 
 
 def _when(finding: Finding, timeline: Timeline) -> str:
-    """Return `since 12:03:14 for 20.0 s, from step 812`, in local time."""
+    """Return `at 12:03:14 for 20.0 s, step 812`, in local time."""
     if finding.since is None:
         return ""
-    step = timeline.step_at(finding.since)
-    during = f", step {step:,}" if step else ""
+    during = step_text(timeline.step_at(finding.since))
     since = time.strftime("%H:%M:%S", time.localtime(finding.since))
     if finding.until is None:
         return f"since {since}{during}"
     seconds = finding.until - finding.since
     return f"at {since} for {duration(seconds)}{during}" if seconds >= 1 else f"at {since}{during}"
+
+
+def step_text(at: StepAt | None) -> str:
+    """Return `, step 812`, or an empty string if no step was made."""
+    if at is None:
+        return ""
+    return f", after step {at.step:,}" if at.is_over else f", step {at.step:,}{' again' if at.is_repeated else ''}"
 
 
 def _conclusion(wrong: Sequence[Finding], rest: Sequence[Finding], *, everything: bool) -> Text:

@@ -47,16 +47,19 @@ def judge(evidence: Evidence) -> Iterator[Judgement]:
     if not marks:
         raise NotJudged("no checkpoint was saved")
     restarts = [mark.time for mark in evidence.marks("restart", "lost")]
+    starts = evidence.timeline.starts()[1:]
     signal = max(steps.values(), key=lambda signal: len(signal.times))
-    usual = middle(np.diff(signal.times))
+    usual, all_time = middle(np.diff(signal.times)), 0.0
     stalls: dict[Span, float] = {}
     for start, end in pairwise(signal.times):
         between = Span(float(start), float(end))
-        restarted = any(between.start <= time <= between.end for time in restarts)
+        if between.has_any(starts):
+            continue  # the run was stopped
+        all_time += between.seconds
         near = any(between.widened(usual).overlaps(mark) for mark in marks)
-        if near and not restarted and between.seconds - usual > max(LEAST_SECONDS, usual):
+        if near and not between.has_any(restarts) and between.seconds - usual > max(LEAST_SECONDS, usual):
             stalls[between] = between.seconds - usual
-    lost, all_time = sum(stalls.values()), float(signal.times[-1] - signal.times[0])
+    lost = sum(stalls.values())
     if len(stalls) >= LEAST_STALLS and lost > LEAST_SHARE * all_time:
         span = Span(min(stalls).start, max(stalls).end)
         yield warn(
