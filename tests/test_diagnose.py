@@ -85,7 +85,7 @@ def test_a_run_without_series_is_refused(tmp_path: Path) -> None:
     refused = railbed(tmp_path, "diagnose", run.name)
     assert (refused.code, f"{run.name} has no time series to diagnose" in refused.err) == (2, True), refused
     nothing = railbed(tmp_path, "diagnose")
-    assert (nothing.code, "has time series" in nothing.err) == (2, True), nothing
+    assert (nothing.code, "there is no run with time series in runs" in nothing.err) == (2, True), nothing
     assert railbed(tmp_path, "diagnose", "20010101-000000-train").code == 2
 
 

@@ -411,7 +411,7 @@ def opened_once_read(fifo: Path) -> int:
         (("tiny", "--stop", "newest"), "--stop and RECIPE cannot be combined"),
         (("--attach", "a", "--stop", "b"), "--attach and --stop cannot be combined"),
         (("--list", "--detach"), "--list and --detach cannot be combined"),
-        (("--attach", "newest"), "there is no training run in this folder yet"),
+        (("--attach", "newest"), "there is no training run in runs"),
         (("--stop", "20200101-000000-train"), "there is no run"),
     ],
     ids=str,

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from railbed.cli.background.runs import begun, cluster_of, training_run
+from railbed.cli.run_kinds import WITH_WEIGHTS
 from railbed.cli.site import built_in_local, given_cluster
 from railbed.errors import UsageError
 from railbed.model.cluster import Cluster
+from railbed.store import NEWEST
 from railbed.store.run import ABOUT
 from railbed.store.submitted import job_of
 from railbed.train.base.files import CONFIG
@@ -35,6 +37,8 @@ class TrainedModel:
 
 def trained_model(word: str, cluster_file: Path | None, node: str | None) -> TrainedModel:
     """Return the model that a user names: a run by name or folder, or the folder of a model on a node or here."""
+    if word == NEWEST:
+        return _of_run(word, cluster_file, node)
     path = Path(word).expanduser()
     is_run = (path / ABOUT).is_file()
     elsewhere = bool(cluster_file or node) and "/" in word and not is_run
@@ -48,7 +52,11 @@ def trained_model(word: str, cluster_file: Path | None, node: str | None) -> Tra
         raise UsageError(f"{path} is neither a run nor the folder of a model: it has no {CONFIG}")
     if "/" in word and not is_run:
         raise UsageError(f"there is no folder {path}", hint="name a run, or the folder of a model")
-    folder, _ = training_run(word)
+    return _of_run(word, cluster_file, node)
+
+
+def _of_run(word: str, cluster_file: Path | None, node: str | None) -> TrainedModel:
+    folder, _ = training_run(word, WITH_WEIGHTS)
     started = begun(folder)
     if started.recipe.get("traffic"):
         raise UsageError(f"{folder.name} is a network load: it trains no model and has no weights")

@@ -1,12 +1,12 @@
 """Runs: one folder per use of a verb, append-only, readable with `jq`, intact after any crash."""
 
+from railbed.store.find import ANY_RUN, NEWEST, RunKind, find_run, similar_names
 from railbed.store.follow import follow
 from railbed.store.process import Process, ask_to_end
 from railbed.store.records import read_record, to_line
 from railbed.store.run import (
     RunSummary,
     Status,
-    find_run,
     followed,
     is_being_written,
     is_own_folder,
@@ -23,9 +23,12 @@ from railbed.store.run import (
 from railbed.store.writing import CONTINUED, OpenRun, new_run, open_run, set_status
 
 __all__ = [
+    "ANY_RUN",
     "CONTINUED",
+    "NEWEST",
     "OpenRun",
     "Process",
+    "RunKind",
     "RunSummary",
     "Status",
     "ask_to_end",
@@ -46,6 +49,7 @@ __all__ = [
     "replacing",
     "runs_folder",
     "set_status",
+    "similar_names",
     "to_line",
     "write_atomically",
 ]

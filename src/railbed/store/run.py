@@ -31,8 +31,6 @@ SERIES, NOTES = "series", "notes.jsonl"
 RUN_NAME = re.compile(r"\d{8}-\d{6}-[a-z]+(-\d+)?")
 PRIVATE = 0o600
 """Only its user may read the files of a run: they contain addresses, logins and device output."""
-ABOUT_OTHERS = ("export",)
-"""Verbs that only fetch results of another run; they do not count as the newest run."""
 Status = Literal["waiting", "running", "done", "failed", "interrupted", "died"]
 """`waiting`: its Slurm job is in the queue, before its first start or between two."""
 
@@ -80,23 +78,6 @@ def read_run(name: str) -> RunSummary:
     if summary is None:
         raise UsageError(f"there is no run {name} in {runs_folder()}", hint="`railbed runs` lists them")
     return summary
-
-
-def find_run(name: str | None) -> Path:
-    """Return the folder of a run: by its name or the path of its folder; for None, the newest."""
-    if name is None:
-        for run in list_runs():
-            if run.verb not in ABOUT_OTHERS:
-                return runs_folder() / run.id
-        raise UsageError(f"there is no run in {runs_folder()} yet", hint="`railbed check` makes one")
-    if RUN_NAME.fullmatch(name) and read_run_in(runs_folder() / name):
-        return runs_folder() / name
-    path = Path(name)
-    if name and read_run_in(path):
-        return path
-    if name and os.path.lexists(path):
-        raise UsageError(f"{path} is not a run: it has no readable {ABOUT}", hint="`railbed runs` lists runs")
-    raise UsageError(f"there is no run {name!r} in {runs_folder()}", hint="`railbed runs` lists them")
 
 
 def read_records(name: str) -> Iterator[dict[str, Any]]:

@@ -16,7 +16,7 @@ from railbed.errors import UsageError
 from railbed.model.cluster import Cluster
 from railbed.model.events import FirstVisitDone
 from railbed.model.record import Measurement
-from railbed.store import read_record, read_run_in, record_lines
+from railbed.store import RunSummary, read_record, read_run_in, record_lines
 from railbed.store.run import CLUSTER
 
 """The last event of a first visit: the experiment, and the measured paths."""
@@ -59,6 +59,11 @@ def first_visit_event(name: str, experiment: Experiment, contests: Sequence[Cont
         experiment=experiment.model_dump(mode="json", exclude_none=True),
         paths=[contest.a.paths for contest in contests],
     )
+
+
+def is_first_visit(run: RunSummary, folder: Path) -> bool:
+    """Whether a run is the first visit of an experiment, and complete."""
+    return run.verb == "bench" and run.status == "done" and _records(folder)[0] is not None
 
 
 def read_first_visit(folder: Path, cluster: Cluster) -> FirstVisit:

@@ -10,13 +10,13 @@ from pathlib import Path
 import typer
 
 from railbed import clusterfile
+from railbed.cli.run_kinds import TRAINING, chosen_run
 from railbed.errors import UsageError
 from railbed.model import events
 from railbed.model.cluster import Cluster
-from railbed.store import RunSummary, find_run, list_runs, read_record, read_run_in, record_lines
+from railbed.store import RunKind, RunSummary, read_record, read_run_in, record_lines
 from railbed.store.run import CLUSTER
 
-NEWEST = "newest"
 OUTPUT = "output.txt"
 """The output of a run without a terminal."""
 
@@ -44,12 +44,9 @@ def was_given(context: typer.Context, name: str) -> bool:
     return getattr(context.get_parameter_source(name), "name", "") == "COMMANDLINE"
 
 
-def training_run(wanted: str) -> tuple[Path, RunSummary]:
-    """Return the folder of a training run and its summary."""
-    name = next((run.id for run in list_runs() if run.verb == "train"), None) if wanted == NEWEST else wanted
-    if name is None:
-        raise UsageError("there is no training run in this folder yet", hint="`railbed train` starts one")
-    folder = find_run(name)
+def training_run(wanted: str, kind: RunKind = TRAINING) -> tuple[Path, RunSummary]:
+    """Return the folder of a training run and its summary; `newest` is one of a kind, if there is any."""
+    folder = chosen_run(wanted, kind, TRAINING)
     summary = summary_of(folder)
     if summary.verb != "train":
         raise UsageError(f"{folder.name} is not a training run", hint="`railbed runs` lists them")

@@ -9,6 +9,7 @@ from pathlib import Path
 from railbed.cli.background.runs import summary_of, to_resume, training_run
 from railbed.cli.exits import OK
 from railbed.cli.run.signals import run_until_ended
+from railbed.cli.run_kinds import TRAINING_IN_PROGRESS
 from railbed.cli.screens.json import JsonScreen
 from railbed.cli.screens.progress import working
 from railbed.errors import DeviceError, UsageError
@@ -27,7 +28,7 @@ class StillGoing(DeviceError):
 
 def stop_run(name: str, *, as_json: bool) -> int:
     """End a run with all its ranks on all nodes, and return when that is done."""
-    folder, before = training_run(name)
+    folder, before = training_run(name, TRAINING_IN_PROGRESS)
     return stop_in(folder, before, as_json=as_json)
 
 

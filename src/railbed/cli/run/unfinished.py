@@ -6,12 +6,11 @@ import shlex
 from pathlib import Path
 
 from railbed.cli.background.runs import to_report, to_resume
+from railbed.cli.run_kinds import has_checkpoint
 from railbed.model import events
 from railbed.model.record import Measurement, Record
 from railbed.model.text.amount import plural
-from railbed.store import OpenRun, RunSummary, record_lines
-
-CHECKPOINTS = (b'"name":"checkpoint"', b'"name":"resumed"')
+from railbed.store import OpenRun, RunSummary
 
 
 class KeptRun:
@@ -52,7 +51,7 @@ class KeptRun:
 
 def next_command(run: RunSummary, folder: Path) -> str:
     """Return the command that continues an incomplete run from its checkpoint, or starts it again."""
-    return to_resume(run) if run.verb == "train" and _has_checkpoint(folder) else command_of(run)
+    return to_resume(run) if run.verb == "train" and has_checkpoint(folder) else command_of(run)
 
 
 def command_of(run: RunSummary) -> str:
@@ -65,10 +64,3 @@ def _what_next(run: RunSummary, *, saved: bool) -> str:
         return f"continue: {to_resume(run)}" if saved else f"start again: {command_of(run)}"
     shown = f"{to_report(run.id)} shows it; " if run.verb == "bench" else ""
     return f"{shown}start again: {command_of(run)}"
-
-
-def _has_checkpoint(folder: Path) -> bool:
-    try:
-        return any(name in line for line in record_lines(folder) for name in CHECKPOINTS)
-    except OSError:
-        return False

@@ -17,6 +17,7 @@ from railbed.cli.console import SafeConsole
 from railbed.cli.exits import OK
 from railbed.cli.options import JsonOption
 from railbed.cli.pagefile import STANDARD_OUTPUT, write_page
+from railbed.cli.run_kinds import chosen_run
 from railbed.cli.screens.hanging import print_hanging
 from railbed.cli.screens.json import JsonScreen
 from railbed.cli.screens.progress import working
@@ -34,10 +35,12 @@ from railbed.report.compare.page import describe_both, lone_in_words
 from railbed.report.compare.settings import Lone, SettingChange
 from railbed.report.formats.html import as_html
 from railbed.report.reading.run import RunData, read
-from railbed.store import find_run
+from railbed.store import NEWEST, RunKind, find_run, read_run_in
 
-BeforeArgument = Annotated[str, typer.Argument(metavar="A", help="Name of a run, or its folder.")]
-AfterArgument = Annotated[str, typer.Argument(metavar="B", help="Another run.")]
+BeforeArgument = Annotated[str, typer.Argument(metavar="RUN", help="Name of a run, its folder, or newest.")]
+AfterArgument = Annotated[
+    str, typer.Argument(metavar="OTHER_RUN", help="Another run; newest is the newest run of the same verb.")
+]
 OutputOption = Annotated[
     Path | None,
     typer.Option("--output", "-o", metavar="FILE", help="Write a page instead; - is standard output."),
@@ -60,7 +63,7 @@ def compare_command(
 
     Example: railbed compare 20260101-120000-bench 20260102-120000-bench --output compared.html
     """
-    folders = find_run(before), find_run(after)
+    folders = _chosen(before, after)
     with working(f"reading {folders[0].name} and {folders[1].name}") as activity:
         first, second = (read(folder) for folder in folders)
         activity.begin("comparing the runs")
@@ -74,6 +77,27 @@ def compare_command(
     if output is not None:
         _page(describe_both(first, second, comparison), output, as_json=as_json)
     return OK
+
+
+def _chosen(before: str, after: str) -> tuple[Path, Path]:
+    """Return the folders of both runs; `newest` is the newest of the other's verb."""
+    if before == after == NEWEST:
+        raise UsageError(f"{NEWEST} and {NEWEST} are the same run", hint="name one of the runs")
+    if NEWEST not in (before, after):
+        return find_run(before), find_run(after)
+    other = find_run(after if before == NEWEST else before)
+    kind = _like(other)
+    newest = chosen_run(NEWEST, kind)
+    if newest.samefile(other):
+        raise UsageError(f"{other.name} is itself the newest {kind.noun}", hint="name another run to compare it with")
+    return (newest, other) if before == NEWEST else (other, newest)
+
+
+def _like(other: Path) -> RunKind:
+    """Return the runs of the same verb as another, which have the same numbers."""
+    summary = read_run_in(other)
+    verb = summary.verb if summary else ""
+    return RunKind(noun=f"{verb} run", fits=lambda run, _: run.verb == verb, hint=f"`railbed {verb}` makes one")
 
 
 def _page(document: Report, path: Path, *, as_json: bool) -> None:

@@ -13,6 +13,7 @@ import typer
 
 from railbed.cli.options import JsonOption
 from railbed.cli.pagefile import STANDARD_OUTPUT, write_page
+from railbed.cli.run_kinds import chosen_run
 from railbed.cli.screens.json import JsonScreen
 from railbed.cli.screens.progress import working
 from railbed.errors import UsageError
@@ -22,7 +23,6 @@ from railbed.report.formats.data import as_csv, as_json
 from railbed.report.formats.html import as_html
 from railbed.report.formats.markdown import as_markdown
 from railbed.report.reading.run import RunData, with_timeline
-from railbed.store import find_run
 
 STEM = "report"
 
@@ -37,7 +37,7 @@ class Format(StrEnum):
 
 
 RunArgument = Annotated[
-    str | None, typer.Argument(metavar="RUN", help="Name of a run, or its folder. [default: the newest run]")
+    str | None, typer.Argument(metavar="RUN", help="Name of a run, its folder, or newest. [default: newest]")
 ]
 FormatOption = Annotated[
     Format, typer.Option("--format", help="A page, Markdown, JSON, or a CSV table of every measurement.")
@@ -65,7 +65,7 @@ def report_command(
     """
     if as_records and output == STANDARD_OUTPUT:
         raise UsageError("--json and --output - both write to standard output", hint="leave one of them out")
-    folder = find_run(run)
+    folder = chosen_run(run)
     path = output or folder / f"{STEM}.{form}"
     with working(f"reading {folder.name}") as activity:
         data = _with_verdicts(with_timeline(read(folder), folder), folder)

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from railbed.bench import experiments, suites
 from railbed.bench.compare.run import Ongoing
-from railbed.bench.compare.visits import read_first_visit
+from railbed.bench.compare.visits import RUNS, is_first_visit, read_first_visit
 from railbed.bench.judge import baseline
 from railbed.bench.run import BenchRequest, bench
 from railbed.bench.toolset import COLLECTIVES, tool_of
@@ -31,6 +31,7 @@ from railbed.cli.options import (
     TimeoutOption,
 )
 from railbed.cli.run.perform import perform
+from railbed.cli.run_kinds import chosen_run
 from railbed.cli.screens.bench import BenchScreen
 from railbed.cli.screens.json import JsonScreen
 from railbed.cli.site import built_in_local, given_cluster
@@ -42,7 +43,7 @@ from railbed.fleet import Fleet
 from railbed.model.limits import DEVICE_SECONDS
 from railbed.model.record import Record
 from railbed.model.text.amount import plural
-from railbed.store import find_run
+from railbed.store import RunKind
 
 SuiteArgument = Annotated[str, typer.Argument(metavar="SUITE", help="A suite by name, or a file.")]
 ExperimentOption = Annotated[
@@ -50,13 +51,18 @@ ExperimentOption = Annotated[
 ]
 SecondVisitOption = Annotated[
     str | None,
-    typer.Option("--second-visit", metavar="RUN", help="Measure the other arm of an experiment in two visits."),
+    typer.Option(
+        "--second-visit",
+        metavar="RUN",
+        help="Measure the other arm after this first visit: a name, a folder, or newest.",
+    ),
 ]
 SaveOption = Annotated[
     bool, typer.Option("--save-baseline", help="Save the numbers beside the cluster file, to judge later runs by.")
 ]
 ListOption = Annotated[bool, typer.Option("--list", help="List the suites and tests, and exit.")]
 AllOption = Annotated[bool, typer.Option("--all", help="List every measurement and finding line by line.")]
+FIRST_VISIT = RunKind(noun="first visit of an experiment", fits=is_first_visit, hint=RUNS)
 
 
 def bench_command(
@@ -82,7 +88,7 @@ def bench_command(
     _refuse_contradictions(experiment, second_visit, save=save)
     site = given_cluster(cluster, replay) or built_in_local()
     baseline_file = baseline.path_beside(cluster or DEFAULT_CLUSTER)
-    first = read_first_visit(find_run(second_visit), site) if second_visit is not None else None
+    first = read_first_visit(chosen_run(second_visit, FIRST_VISIT), site) if second_visit is not None else None
     question = first.experiment if first else experiments.load(experiment) if experiment is not None else None
     request = BenchRequest(
         name=suite, suite=suites.load(suite), baseline=None if save else baseline.read(baseline_file)

@@ -13,7 +13,7 @@ from railbed.model.limits import DEVICE_SECONDS
 ApplyOption = Annotated[bool, typer.Option("--apply", help="Make the changes, after asking once, and check again.")]
 YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 UndoOption = Annotated[
-    str | None, typer.Option("--undo", metavar="RUN", help="Restore what an earlier `configure --apply` changed.")
+    str | None, typer.Option("--undo", metavar="RUN", help="Restore what a run changed: a name, a folder, or newest.")
 ]
 OnlyOption = Annotated[
     list[str] | None,

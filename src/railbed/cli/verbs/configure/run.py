@@ -13,6 +13,7 @@ from railbed.check.judge import all_checks, usual_checks
 from railbed.cli.exits import DEVICE, FOUND
 from railbed.cli.options import Options
 from railbed.cli.run.perform import Take, perform
+from railbed.cli.run_kinds import chosen_run
 from railbed.cli.screens.base import Screen
 from railbed.cli.screens.json import JsonScreen
 from railbed.cli.site import given_cluster
@@ -31,7 +32,7 @@ from railbed.model.fix import run as run_steps
 from railbed.model.record import Record
 from railbed.model.text.amount import plural
 from railbed.parsing.nexus.switch_lock import UNLOCK, Holder
-from railbed.store import find_run, list_runs, write_atomically
+from railbed.store import RunKind, list_runs, write_atomically
 from railbed.store.lock import only_one
 from railbed.store.undo import devices_to_undo, read_undo, save_undo, unfinished_changes
 from railbed.transport.base import targets_of
@@ -206,9 +207,32 @@ def _split(values: Sequence[str]) -> list[str]:
 
 def _undo_fixes(cluster: Cluster, wanted: Wanted) -> tuple[str, list[Fix]]:
     """Return the run to undo and the fixes that do it, one per device."""
-    folder = find_run(wanted.undo)
-    attempts, later = devices_to_undo(cluster.name, folder.name)
     only = _devices(cluster, wanted)
+    folder = chosen_run(wanted.undo, _undoable(cluster, only))
+    fixes, later = _fixes_of(cluster, folder, only)
+    if not fixes:
+        raise UsageError(f"{folder.name} has nothing to undo", hint="it changed nothing, or was already undone")
+    for device in fixes:
+        if device in later:
+            raise UsageError(
+                f"{later[device]} changed {device} after {folder.name}",
+                hint=f"undo that first: `railbed configure --undo {later[device]}`",
+            )
+    return folder.name, list(fixes.values())
+
+
+def _undoable(cluster: Cluster, only: frozenset[str]) -> RunKind:
+    """Return the runs that changed something on these devices that is still in effect."""
+    return RunKind(
+        noun=f"configure run on {cluster.name} with changes to undo",
+        fits=lambda run, folder: run.verb == "configure" and bool(_fixes_of(cluster, folder, only)[0]),
+        hint="`railbed configure --apply` makes changes; each run that did can be undone once",
+    )
+
+
+def _fixes_of(cluster: Cluster, folder: Path, only: frozenset[str]) -> tuple[dict[str, Fix], dict[str, str]]:
+    """Return the fixes that undo a run, by device, and the devices that a later run has changed, by run."""
+    attempts, later = devices_to_undo(cluster.name, folder.name)
     fixes = {fix.device: fix for fix in read_undo(folder)}
     # Before its undo is saved, a node is untouched; a switch may be locked.
     fixes |= {
@@ -216,18 +240,8 @@ def _undo_fixes(cluster: Cluster, wanted: Wanted) -> tuple[str, list[Fix]]:
         for attempt in attempts
         if attempt.device in cluster.switches and not attempt.saved
     }
-    chosen = [
-        attempt.device for attempt in attempts if attempt.device in fixes and (not only or attempt.device in only)
-    ]
-    if not chosen:
-        raise UsageError(f"{folder.name} has nothing to undo", hint="it changed nothing, or was already undone")
-    for device in chosen:
-        if device in later:
-            raise UsageError(
-                f"{later[device]} changed {device} after {folder.name}",
-                hint=f"undo that first: `railbed configure --undo {later[device]}`",
-            )
-    return folder.name, [fixes[device] for device in chosen]
+    devices = [attempt.device for attempt in attempts if attempt.device in fixes]
+    return {device: fixes[device] for device in devices if not only or device in only}, later
 
 
 def _unlock(switch: str) -> Fix:

@@ -10,9 +10,7 @@ from railbed.cli.options import JsonOption
 
 RunArgument = Annotated[
     str | None,
-    typer.Argument(
-        metavar="RUN", help="Name of a run, or its folder; also one in progress. [default: the newest that was sampled]"
-    ),
+    typer.Argument(metavar="RUN", help="Name of a run, its folder, or newest; also one in progress. [default: newest]"),
 ]
 AllOption = Annotated[
     bool, typer.Option("--all", help="Also list what is explained by other verdicts, was skipped, or is fine.")

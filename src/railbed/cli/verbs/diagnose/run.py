@@ -11,14 +11,14 @@ from railbed import clusterfile
 from railbed.catalog import choose
 from railbed.cli.exits import FOUND, OK
 from railbed.cli.hints import advised, use_cluster_file
+from railbed.cli.run_kinds import SAMPLED, chosen_run
 from railbed.cli.screens.json import JsonScreen
 from railbed.diagnose.evidence import Evidence
 from railbed.diagnose.judge import all_rules, diagnose
 from railbed.errors import ClusterFileError, UsageError
 from railbed.model.cluster import Cluster
 from railbed.model.record import Finding, Verdict
-from railbed.store import find_run, list_runs
-from railbed.store.run import CLUSTER, SERIES, runs_folder
+from railbed.store.run import CLUSTER
 from railbed.store.timeline import Timeline
 
 CLUSTER_OPTIONS = ("-c", "--cluster")
@@ -39,7 +39,7 @@ def explain_named(name: str, *, as_json: bool) -> int:
 
 def diagnose_run(name: str | None, *, as_json: bool, everything: bool) -> int:
     """Diagnose a run and return the exit code."""
-    folder = _newest() if name is None else find_run(name)
+    folder = chosen_run(name, SAMPLED)
     timeline = Timeline(folder)
     if not timeline.series():
         raise UsageError(
@@ -80,16 +80,6 @@ def _addressed(findings: Iterable[Finding], run: str) -> Iterable[Finding]:
         record = advised(replace(finding, remedy=finding.remedy.replace(" RUN`", f" {run}`")))
         if isinstance(record, Finding):
             yield record
-
-
-def _newest() -> Path:
-    """Return the newest run that was sampled, or trained."""
-    for run in list_runs():
-        if (runs_folder() / run.id / SERIES).is_dir() or run.verb == "train":
-            return runs_folder() / run.id
-    raise UsageError(
-        f"no run in {runs_folder()} has time series", hint="`railbed train` and `railbed watch` record them"
-    )
 
 
 def _cluster_file(arguments: Sequence[str]) -> Path | None:

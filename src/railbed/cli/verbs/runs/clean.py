@@ -26,7 +26,7 @@ from railbed.model import events
 from railbed.model.cluster import Cluster
 from railbed.model.text.amount import size
 from railbed.model.text.printable import printable
-from railbed.store import RunSummary, is_own_folder, list_runs, remove_run, runs_folder
+from railbed.store import NEWEST, RunSummary, is_own_folder, list_runs, remove_run, runs_folder, similar_names
 from railbed.transport.base import Target, targets_of
 from railbed.transport.connect import live_connector
 
@@ -79,6 +79,7 @@ class Nodes:
 
 def clean(wish: Wish) -> int:
     """List, ask, remove; return the exit code."""
+    _refuse_newest(wish)
     nodes = Nodes()
     if cluster := given_cluster(wish.cluster, None):
         nodes.add(cluster)
@@ -112,6 +113,16 @@ def _local(summary: RunSummary, nodes: Nodes) -> LocalRun:
     return LocalRun(summary=summary, folder=folder, size=size_of(folder), job=job, nodes=used if job else ())
 
 
+def _refuse_newest(wish: Wish) -> None:
+    """Refuse `newest`, which may mean the run to remove or the run to keep."""
+    if NEWEST in wish.names:
+        runs = list_runs()
+        remove = f"; `railbed runs --clean {runs[0].id}` removes it" if runs else ""
+        raise UsageError(
+            f"--clean needs the name of a run, not `{NEWEST}`", hint=f"--keep 1 keeps the newest run{remove}"
+        )
+
+
 def _refuse_running(wish: Wish, runs: Sequence[LocalRun]) -> None:
     for run in runs:
         if run.summary.id in wish.names and run.summary.status == "running":
@@ -126,7 +137,7 @@ def _refuse_unknown(wish: Wish, runs: Sequence[LocalRun], listings: dict[str, Fo
     for name in wish.names:
         if name not in known:
             raise UsageError(
-                f"there is no run {name!r} in {runs_folder()} or on its nodes", hint="`railbed runs` lists them"
+                f"there is no run {name!r} in {runs_folder()} or on its nodes", hint=similar_names(name, known)
             )
 
 

@@ -15,6 +15,7 @@ from railbed.cli.background.runs import summary_of, training_run
 from railbed.cli.console import SafeConsole
 from railbed.cli.options import JsonOption
 from railbed.cli.run.unfinished import next_command
+from railbed.cli.run_kinds import ATTACHABLE, IN_PROGRESS, chosen_run
 from railbed.cli.slurm.listing import read_jobs
 from railbed.errors import UsageError
 from railbed.model.record import Verdict
@@ -39,10 +40,18 @@ NodesOption = Annotated[
     typer.Option("--cluster", "-c", metavar="FILE", help="With --clean: include the nodes of this cluster file."),
 ]
 AttachOption = Annotated[
-    str | None, typer.Option("--attach", metavar="RUN", help="Show a run, or the Slurm job of a run, until it ends.")
+    str | None,
+    typer.Option(
+        "--attach", metavar="RUN", help="Show a run (name, folder or newest), or its Slurm job, until it ends."
+    ),
 ]
 StopOption = Annotated[
-    str | None, typer.Option("--stop", metavar="RUN", help="Stop a run; a Slurm job that trains saves its state first.")
+    str | None,
+    typer.Option(
+        "--stop",
+        metavar="RUN",
+        help="Stop a run (name, folder or newest); a Slurm job that trains saves its state first.",
+    ),
 ]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="With --clean: do not ask.")]
 
@@ -99,7 +108,8 @@ def _attach_or_stop(attach: str | None, stop: str | None, *, as_json: bool) -> i
 
     if attach is not None and stop is not None:
         raise UsageError("--attach and --stop cannot be combined", hint="use one of them")
-    folder = find_run(attach or stop)
+    kinds = (ATTACHABLE,) if attach is not None else (IN_PROGRESS, ATTACHABLE)
+    folder = chosen_run(attach if attach is not None else stop, *kinds)
     if job_of(folder) is None:
         training_run(str(folder))  # raises for other verbs
     show_or_stop = attach_in if attach is not None else stop_in

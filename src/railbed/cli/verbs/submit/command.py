@@ -14,13 +14,14 @@ from railbed.cli.background.runs import begun
 from railbed.cli.exits import OK
 from railbed.cli.options import JsonOption
 from railbed.cli.run.signals import run_until_ended
+from railbed.cli.run_kinds import SUBMITTED_TRAINING, chosen_run
 from railbed.cli.screens.json import JsonScreen
 from railbed.cli.slurm.follow import follow_job, to_attach_job, to_stop_job
 from railbed.cli.slurm.script import LONGEST_NOTICE, NOTICE_SECONDS, JobRequest, batch_script
 from railbed.cli.verbs.submit.words import checked_words, refuse_recipe, split_resume
 from railbed.errors import UsageError
 from railbed.model.events import Submitted
-from railbed.store import find_run, new_run, runs_folder, set_status, write_atomically
+from railbed.store import new_run, runs_folder, set_status, write_atomically
 from railbed.store.submitted import SCRIPT, job_of, note_job
 from railbed.transport.queue import list_jobs, submit_script
 
@@ -109,7 +110,7 @@ def submit_command(
 
 def _to_continue(name: str) -> Path:
     """Return the folder of a submitted run whose job has ended."""
-    folder = find_run(name).absolute()
+    folder = chosen_run(name, SUBMITTED_TRAINING).absolute()
     job = job_of(folder)
     if job is None:
         raise UsageError(

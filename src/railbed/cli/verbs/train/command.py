@@ -91,7 +91,7 @@ def train_command(
         return queries.answer(attach=attach, stop=stop, listing=listing, environment=environment, shown=shown)
     unseen = detach_process(as_json=as_json) if detach else None
     ahead = Ahead(load=_load, probes=PROBES)
-    earlier, site = _continued(resume, cluster, ahead) if resume is not None else (None, _site(cluster, ahead))
+    earlier, site = _place(resume, cluster, ahead, from_start=from_start)
     from railbed.cli.verbs.train.start import Start  # takes long to load, so `_load` may have done it meanwhile
 
     start = Start(
@@ -110,15 +110,15 @@ def train_command(
     return start.run(site, Options(json=as_json, timeout=timeout, recent=ahead.outputs), unseen)
 
 
-def _site(cluster: Path | None, ahead: Ahead) -> Cluster:
-    return given_cluster(cluster, None, ahead=ahead) or built_in_local()
-
-
-def _continued(wanted: str, cluster: Path | None, ahead: Ahead) -> tuple[EarlierRun, Cluster]:
-    """Return the run to continue, and where it continues."""
+def _place(
+    resume: str | None, cluster: Path | None, ahead: Ahead, *, from_start: bool
+) -> tuple[EarlierRun | None, Cluster]:
+    """Return the run to continue, if any, and where to train."""
+    if resume is None:
+        return None, given_cluster(cluster, None, ahead=ahead) or built_in_local()
     from railbed.cli.verbs.train.resume import earlier_run, site_of  # loads what is not needed to read the nodes
 
-    earlier = earlier_run(wanted)
+    earlier = earlier_run(resume, from_start=from_start)
     return earlier, site_of(earlier, cluster, ahead)
 
 

@@ -24,7 +24,7 @@ ResumeOption = Annotated[
     typer.Option(
         "--resume",
         metavar="RUN",
-        help="Continue a run, by name or folder, from its last intact checkpoint, on its cluster.",
+        help="Continue a run (name, folder or newest) from its last intact checkpoint, on its cluster.",
     ),
 ]
 FromStartOption = Annotated[
@@ -63,8 +63,9 @@ DetachOption = Annotated[
 ]
 AttachOption = Annotated[
     str | None,
-    typer.Option("--attach", metavar="RUN", help="Show a run, by name or folder, or the `newest`."),
+    typer.Option("--attach", metavar="RUN", help="Show a run: a name, a folder, or newest."),
 ]
 StopOption = Annotated[
-    str | None, typer.Option("--stop", metavar="RUN", help="Stop a run, as Ctrl-C in its terminal would.")
+    str | None,
+    typer.Option("--stop", metavar="RUN", help="Stop a run (name, folder or newest), as Ctrl-C in its terminal would."),
 ]

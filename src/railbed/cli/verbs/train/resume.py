@@ -12,10 +12,12 @@ from typing import Any, TypeVar, cast
 import typer
 
 from railbed.cli.background.runs import begun, cluster_of, to_attach, to_stop, training_run, was_given
+from railbed.cli.run_kinds import RESTARTABLE, RESUMABLE
 from railbed.cli.site import LOCAL_NAME, built_in_local, given_cluster
 from railbed.cli.slurm.ahead import Ahead
 from railbed.errors import UsageError
 from railbed.model.cluster import Cluster
+from railbed.store import NEWEST
 from railbed.train import recipes
 from railbed.train.recipe import Recipe
 
@@ -37,9 +39,9 @@ class EarlierRun:
     """Its options: `ranks`, `minimum`, `transport`, `sample_seconds`; runs of an older railbed may lack some."""
 
 
-def earlier_run(wanted: str) -> EarlierRun:
-    """Return the run of this name or folder; raise UsageError if it cannot continue."""
-    folder, summary = training_run(wanted)
+def earlier_run(wanted: str, *, from_start: bool) -> EarlierRun:
+    """Return the run of this name or folder, or the newest; raise UsageError if it cannot continue."""
+    folder, summary = training_run(wanted, RESTARTABLE if from_start else RESUMABLE)
     if summary.status == "running":
         hint = f"`{to_attach(summary.id)}` shows it, `{to_stop(summary.id)}` ends it"
         raise UsageError(f"{summary.id} is still running", hint=hint)
@@ -48,7 +50,7 @@ def earlier_run(wanted: str) -> EarlierRun:
         recipe = recipes.from_record(started.recipe)
     except ValueError:
         raise UsageError(
-            f"the recipe in the records of {wanted} is damaged or from another version of railbed"
+            f"the recipe in the records of {summary.id} is damaged or from another version of railbed"
         ) from None
     options = {
         "ranks": started.ranks,
@@ -58,7 +60,7 @@ def earlier_run(wanted: str) -> EarlierRun:
     }
     return EarlierRun(
         id=summary.id,
-        wanted=wanted,
+        wanted=summary.id if wanted == NEWEST else wanted,
         job=started.run,
         recipe=recipe,
         cluster=_cluster(folder),

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from railbed.cli.options import DEFAULT_CLUSTER, ClusterOption, JsonOption, TimeoutOption
+from railbed.cli.run_kinds import WATCHABLE, chosen_run
 from railbed.cli.site import built_in_local, given_cluster
 from railbed.cli.verbs.watch.options import (
     AddressOption,
@@ -21,7 +22,7 @@ from railbed.cli.verbs.watch.page import LOCAL, PageRequest
 from railbed.cli.verbs.watch.token import own_token
 from railbed.errors import UsageError
 from railbed.model.limits import DEVICE_SECONDS
-from railbed.store import find_run, list_runs, runs_folder
+from railbed.store import list_runs, runs_folder
 
 SWITCH_SECONDS = 5.0
 SERIES = "series"
@@ -56,7 +57,7 @@ def watch_command(
 
     where = PageRequest(address, port or 0, own_token()) if page else None
     request = ViewRequest(page=where, json=as_json, interval=interval, seconds=seconds)
-    folder = find_run(run) if run is not None else _in_progress() if cluster is None else None
+    folder = chosen_run(run, WATCHABLE) if run is not None else _in_progress() if cluster is None else None
     if folder is not None:
         return view_run(folder, request)
     from railbed.cli.verbs.watch.own import watch_cluster

@@ -13,7 +13,7 @@ RunArgument = Annotated[
     str | None,
     typer.Argument(
         metavar="RUN",
-        help="Name of a run, or its folder. [default: the newest in progress with samples, else the cluster itself]",
+        help="Name of a run, its folder, or newest. [default: the newest in progress with samples, else the cluster]",
     ),
 ]
 PageOption = Annotated[bool, typer.Option("--page", help="Serve a page with charts, and print its address.")]

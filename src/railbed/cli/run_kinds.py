@@ -1,0 +1,115 @@
+"""Which runs each verb can use, for `newest`; and the run that a user names, which is printed if it was `newest`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from railbed.errors import UsageError
+from railbed.store import ANY_RUN, NEWEST, RunKind, RunSummary, find_run, record_lines
+from railbed.store.run import SERIES
+from railbed.store.submitted import job_of
+
+STARTS_TRAINING = "`railbed train` starts one"
+BEGAN = (b'"name":"training"',)
+CHECKPOINTS = (b'"name":"checkpoint"', b'"name":"resumed"')
+WEIGHTS = (*CHECKPOINTS, b'"name":"exported"')
+
+
+def chosen_run(name: str | None, kind: RunKind = ANY_RUN, otherwise: RunKind | None = None) -> Path:
+    """Return the folder of the run that a user names; for `newest`, print which run that is.
+
+    If there is no run of this kind, `newest` is the newest of the other kind.
+    """
+    try:
+        folder = find_run(name, kind)
+    except UsageError:
+        if name != NEWEST or otherwise is None:
+            raise
+        return chosen_run(name, otherwise)
+    if name == NEWEST:
+        sys.stderr.write(f"newest {kind.noun}: {folder.name}\n")
+    return folder
+
+
+def has_checkpoint(folder: Path) -> bool:
+    """Whether a training saved its state, or began with one."""
+    return _has_record(folder, CHECKPOINTS)
+
+
+def _has_record(folder: Path, names: tuple[bytes, ...]) -> bool:
+    try:
+        return any(name in line for line in record_lines(folder) for name in names)
+    except OSError:
+        return False
+
+
+def _may_have_series(run: RunSummary, folder: Path) -> bool:
+    return run.verb == "train" or (folder / SERIES).is_dir()
+
+
+def _has_series(run: RunSummary, folder: Path) -> bool:
+    if not _may_have_series(run, folder):
+        return False
+    from railbed.store.timeline import Timeline  # numpy is slow to load
+
+    return bool(Timeline(folder).series())
+
+
+def _is_watchable(run: RunSummary, folder: Path) -> bool:
+    """Whether a run has time series, or will have them."""
+    return (run.status == "running" and _may_have_series(run, folder)) or _has_series(run, folder)
+
+
+def _is_training(run: RunSummary, _: Path) -> bool:
+    return run.verb == "train"
+
+
+def _is_attachable(run: RunSummary, folder: Path) -> bool:
+    return run.verb == "train" or job_of(folder) is not None
+
+
+def _is_in_progress(run: RunSummary, folder: Path) -> bool:
+    """Whether a run has not ended; one that is written on another machine may look dead from here."""
+    if run.status == "died":
+        return job_of(folder) is not None
+    return run.status in ("running", "waiting")
+
+
+SAMPLED = RunKind(
+    noun="run with time series", fits=_has_series, hint="`railbed train` and `railbed watch` make such runs"
+)
+WATCHABLE = RunKind(noun=SAMPLED.noun, fits=_is_watchable, hint=SAMPLED.hint)
+TRAINING = RunKind(noun="training run", fits=_is_training, hint=STARTS_TRAINING)
+ATTACHABLE = RunKind(noun="training run or Slurm job", fits=_is_attachable, hint=STARTS_TRAINING)
+TRAINING_IN_PROGRESS = RunKind(
+    noun="training run in progress",
+    fits=lambda run, folder: _is_training(run, folder) and _is_in_progress(run, folder),
+    hint=STARTS_TRAINING,
+)
+IN_PROGRESS = RunKind(
+    noun="training run or Slurm job in progress",
+    fits=lambda run, folder: _is_attachable(run, folder) and _is_in_progress(run, folder),
+    hint=STARTS_TRAINING,
+)
+RESUMABLE = RunKind(
+    noun="training run with a checkpoint",
+    # One in progress is refused with its name, rather than passed over for an older one.
+    fits=lambda run, folder: run.verb == "train" and (run.status == "running" or has_checkpoint(folder)),
+    hint=STARTS_TRAINING,
+)
+RESTARTABLE = RunKind(
+    noun="training run that began",
+    fits=lambda run, folder: run.verb == "train" and _has_record(folder, BEGAN),
+    hint=STARTS_TRAINING,
+)
+WITH_WEIGHTS = RunKind(
+    noun="training run with weights",
+    fits=lambda run, folder: run.verb == "train" and _has_record(folder, WEIGHTS),
+    hint=STARTS_TRAINING,
+)
+SUBMITTED_TRAINING = RunKind(
+    noun="training run of a Slurm job",
+    fits=lambda run, folder: run.verb == "train" and job_of(folder) is not None,
+    hint="`railbed submit train` starts one",
+)

@@ -1,0 +1,76 @@
+"""Finds the run that a user names: by its name, by its folder, or as the newest that a verb can use."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from railbed.errors import UsageError
+from railbed.model.text.printable import printable
+from railbed.store.run import ABOUT, RUN_NAME, RunSummary, list_runs, read_run_in, runs_folder
+
+NEWEST = "newest"
+"""Names the newest run that a verb can use; a folder with this name is `./newest`."""
+ABOUT_OTHERS = ("export",)
+"""Verbs that only fetch results of another run; they do not count as the newest run."""
+SYNONYMS = ("last", "latest")
+MOST_SIMILAR = 3
+LISTS = "`railbed runs` lists them"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunKind:
+    """The runs that a verb can use."""
+
+    noun: str
+    """Singular, such as `training that is in progress`."""
+    fits: Callable[[RunSummary, Path], bool]
+    """Whether the verb can use a run, by its summary and folder."""
+    hint: str
+    """How to make such a run."""
+
+
+ANY_RUN = RunKind(
+    noun="run", fits=lambda run, _: run.verb not in ABOUT_OTHERS, hint="`railbed check` makes one, for example"
+)
+
+
+def find_run(name: str | None, kind: RunKind = ANY_RUN) -> Path:
+    """Return the folder of a run: by its name or the path of its folder; for `newest` and None, the newest of a kind.
+
+    A run that is named by its own name or folder may be of any kind.
+    """
+    if name is None or name == NEWEST:
+        return _newest(kind)
+    if RUN_NAME.fullmatch(name) and read_run_in(runs_folder() / name):
+        return runs_folder() / name
+    path = Path(name)
+    if name and read_run_in(path):
+        return path
+    if name and os.path.lexists(path):
+        raise UsageError(f"{path} is not a run: it has no readable {ABOUT}", hint="`railbed runs` lists runs")
+    raise UsageError(f"there is no run {name!r} in {runs_folder()}", hint=similar_names(name))
+
+
+def similar_names(name: str, further: Iterable[str] = ()) -> str:
+    """Return the hint for an unknown name: similar ones, the newest first, or where they are listed."""
+    names = [run.id for run in list_runs()]
+    names += sorted({*further} - {*names}, reverse=True)
+    similar = [NEWEST] if name in SYNONYMS else [known for known in names if name and name in known][:MOST_SIMILAR]
+    similar = similar or difflib.get_close_matches(name, [NEWEST, *names], n=MOST_SIMILAR)
+    if not similar:
+        return LISTS
+    *others, last = map(printable, similar)
+    choice = f"{', '.join(others)} or {last}" if others else last
+    return f"did you mean {choice}? `railbed runs` lists all"
+
+
+def _newest(kind: RunKind) -> Path:
+    for run in list_runs():
+        folder = runs_folder() / run.id
+        if kind.fits(run, folder):
+            return folder
+    raise UsageError(f"there is no {kind.noun} in {runs_folder()}", hint=kind.hint)
