@@ -159,7 +159,7 @@ def test_one_run_is_removed_by_name_and_a_resumed_one_keeps_its_files(site: Site
     first, second = site.train("job1"), site.train("job2")
     with open_run("train", cluster_name="here", cluster_text=site.cluster) as run:
         run.append(event(name="training", subject="job1", data={"run": "job1", "recipe": {}}))
-        run.finish("interrupted", 130)
+        run.finish("stopped", 130)
     assert site.clean("--yes", first).code == 0
     assert (site.runs(), site.left()) == ([second, run.folder.name], ["runs/job1", "runs/job2"])
     assert site.clean("--yes", run.folder.name).code == 0

@@ -180,7 +180,7 @@ def test_ctrl_c_and_kill_end_everything_and_say_so(three: Servers, tmp_path: Pat
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130
     (run,) = railbed(tmp_path, "runs", "--json").records
-    assert run["status"] == "interrupted"
+    assert run["status"] == "stopped"
     sentence, saved, again = err.decode().splitlines()
     assert sentence == "railbed: interrupted"
     assert saved.startswith(f"  saved in runs/{run['id']}: ")

@@ -120,7 +120,7 @@ def test_ctrl_c_says_what_is_left(site: Site, times: int) -> None:
         output = terminal.read()
         assert terminal.process.wait(SECONDS) == 130
     run = site.run()
-    assert run["status"] == "interrupted"
+    assert run["status"] == "stopped"
     assert "railbed: interrupted\r\n" in output
     assert f"saved in runs/{run['id']}: " in output
     assert "start again: railbed check torch_equal -c cluster.yaml\r\n" in output
@@ -132,7 +132,7 @@ def test_a_terminal_that_is_closed_ends_the_run_in_order(site: Site) -> None:
         terminal.read(until="waiting for n3")
         terminal.hang_up()
         assert terminal.process.wait(SECONDS) == 130
-    assert site.run()["status"] == "interrupted"
+    assert site.run()["status"] == "stopped"
 
 
 def test_after_a_kill_the_list_of_runs_says_how_to_continue(site: Site) -> None:

@@ -42,7 +42,7 @@ def test_a_node_dies_and_then_the_batch_host(slurm_user: User, slurm_lab: Runnin
     job.until(lambda: job.saved > resumed)
     stopped = slurm_user.railbed("runs", "--stop", job.folder.name)
     assert stopped.code == 0, stopped
-    assert job.status == "interrupted"
+    assert job.status == "stopped"
     assert jobs(slurm_lab, str(job.number)) == []
     for node in NODES:
         assert slurm_lab.run_inside(node, LEFT).code == 0

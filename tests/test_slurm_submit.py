@@ -64,7 +64,7 @@ def test_a_cancelled_job_leaves_nothing_on_any_node(slurm_user: User, slurm_lab:
     for node in NODES:
         assert slurm_lab.run_inside(node, LEFT).code == 0
         assert slurm_lab.run_inside(node, BESIDE).out == ""
-    assert job.status == "interrupted"
+    assert job.status == "stopped"
     assert job.step >= 3
 
 
@@ -112,5 +112,5 @@ def test_a_job_that_is_cancelled_in_the_queue(slurm_user: User) -> None:
     # Slurm's reason is PartitionConfig at first, and PartitionNodeLimit once its scheduler has looked at the job.
     assert f"job {job.number} pending (Partition" in " ".join(listed.out.split())
     assert slurm_user.railbed("runs", "--stop", job.folder.name).code == 0
-    assert job.status == "interrupted"
+    assert job.status == "stopped"
     assert not (job.folder / "raw").exists()

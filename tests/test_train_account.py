@@ -98,7 +98,7 @@ def test_an_interrupted_run_has_its_metrics(folder: Path) -> None:
     assert process.returncode == 130
     run = only_run(folder)
     metrics = json.loads((run / "training_metrics.json").read_text())
-    assert (metrics["status"], metrics["exit"]) == ("interrupted", 130)
+    assert (metrics["status"], metrics["exit"]) == ("stopped", 130)
     assert [row["step"] for row in metrics["steps"]] == sorted(steps_of(run)["loss"])
     assert list((run / "tensorboard").iterdir())
 

@@ -353,7 +353,7 @@ def test_a_detached_run_is_stopped_on_every_node(lab: RunningLab) -> None:
     look = "pgrep -f 'railbed[.](train|launch)'"
     assert [lab.shell(node, look).code for node in NODES] == [0] * 3
     (stopped,) = train_command("--stop", begun["data"]["run"])
-    assert stopped["data"]["status"] == "interrupted"
+    assert stopped["data"]["status"] == "stopped"
     assert [lab.shell(node, look).code for node in NODES] == [1] * 3
 
 

@@ -431,7 +431,7 @@ EXAMPLES: tuple[Event, ...] = (
         nodes=4,
         time=TIME,
     ),
-    events.Stopped(subject="20260921-141320-train", was="running", status="interrupted", exit=130, time=TIME),
+    events.Stopped(subject="20260921-141320-train", was="running", status="stopped", exit=130, time=TIME),
     events.ModelLoaded(
         subject="node1",
         message="LlamaForCausalLM, 1,235,814,400 parameters, bfloat16 on cuda:0",

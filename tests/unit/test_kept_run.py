@@ -57,7 +57,7 @@ def notes(monkeypatch: pytest.MonkeyPatch, words: list[str], *records: Record) -
         for record in records:
             stored.take(record)
             run.append(record)
-        run.finish("interrupted", 130)
+        run.finish("stopped", 130)
         return [note.replace(run.folder.name, "RUN") for note in stored.notes()]
 
 
@@ -112,7 +112,7 @@ def judged() -> Iterator[Record]:
 
 @pytest.mark.parametrize(
     ("error", "raised", "status"),
-    [(KeyboardInterrupt(), Interrupted, "interrupted"), (DeviceError("gone"), DeviceError, "failed")],
+    [(KeyboardInterrupt(), Interrupted, "stopped"), (DeviceError("gone"), DeviceError, "failed")],
 )
 def test_a_verb_that_is_cut_short_is_judged_shown_and_named(
     error: BaseException, raised: type[BaseException], status: str

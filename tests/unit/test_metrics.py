@@ -106,7 +106,7 @@ def test_what_a_restart_went_back_behind_is_gone_though_nobody_did_it_again() ->
     records += [event(name="restart", subject="b", message="b: gone", time=STARTED + 20), generation(2)]
     records += [measured("step_seconds", step, 2.0) for step in (11, 12)]
     records += [measured("loss", step, 5.0) for step in (11, 12)]
-    folder = plain_run(records, status="interrupted", code=130)
+    folder = plain_run(records, status="stopped", code=130)
     figures = file_of(folder)
     assert (figures["steps_in_history"], figures["steps_thrown_away"]) == (12, 10)
     assert [row["loss"] for row in figures["steps"]][-3:] == [8.0, 5.0, 5.0]

@@ -19,11 +19,14 @@ from railbed.present.wording import JOIN, counted, listed, percent, plural, seco
 from railbed.report import describe, read
 from railbed.report.blocks import Entries, Facts, Figure, Table, Text
 from railbed.report.catalogue import all_sections
+from railbed.report.formats.data import as_json
 from railbed.report.formats.downsample import MOST, downsample
 from railbed.report.formats.html import _policy, as_html
+from railbed.report.formats.markdown import as_markdown
 from railbed.report.reading.history import restarts
 from railbed.report.reading.run import RunData
 from railbed.report.sections import findings, loss, method, nodes, ranks, sample, setup, speed, time
+from railbed.store import Status
 from tests.support.events import event
 from tests.support.runs import STARTED, finding, plain_run, training_run
 
@@ -140,7 +143,7 @@ def test_a_run_that_died_before_its_first_record() -> None:
     ("status", "words"),
     [
         ("failed", "failed"),
-        ("interrupted", "was interrupted"),
+        ("stopped", "was stopped"),
         ("died", "died without a message"),
         ("waiting", "waits for its Slurm job"),
     ],
@@ -148,6 +151,22 @@ def test_a_run_that_died_before_its_first_record() -> None:
 def test_the_verdict_says_how_it_ended(status: str, words: str) -> None:
     folder = plain_run(verb="check", status=status)  # type: ignore[arg-type]
     assert build(read(folder)).verdict.startswith(f"The check {words}")
+
+
+@pytest.mark.parametrize(("status", "word"), [("stopped", "Stopped"), ("failed", "Failed"), ("done", "Failed")])
+def test_a_run_that_was_stopped_is_not_called_failed(status: Status, word: str) -> None:
+    """Whatever its findings are: they are in the sentence."""
+    document = describe(read(plain_run([finding(Verdict.FAIL)], verb="check", status=status)))
+    assert (document.tone_word, document.verdict.tone) == (word, "bad")
+    assert f"**{word}.** The check " in as_markdown(document)
+    assert json.loads(as_json(document))["word"] == word
+    assert f'<span class="tone">{word}</span>' in as_html(document)
+
+
+def test_the_generation_that_was_stopped_has_that_end() -> None:
+    started = event(name="generation", subject="generation 1", message="", data={"generation": 1, "nodes": ["a"]})
+    document = describe(read(plain_run([started, measured("loss", 1, 2.0)], status="stopped")))
+    assert "the run was stopped" in as_markdown(document)
 
 
 def test_a_torn_last_line_and_a_damaged_one() -> None:

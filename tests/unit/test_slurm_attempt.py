@@ -215,4 +215,4 @@ async def test_the_loss_of_all_steps_is_not_the_loss_of_all_nodes(
     without_watchdogs = cast("Fleet", None)
     with pytest.raises(LeftEarly) as left:
         _ = [record async for record in attempt.of_job(training(), without_watchdogs, cluster)]
-    assert left.value.status == ("waiting" if requeued else "interrupted")
+    assert left.value.status == ("waiting" if requeued else "stopped")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from railbed.present.wording import JOIN, moment
@@ -10,8 +10,11 @@ from railbed.report.blocks import Block, Figure, Fold, Tone
 from railbed.report.catalogue import all_sections
 from railbed.report.reading.run import RunData
 from railbed.report.section import Headline
+from railbed.store.run import Status
 
 TONES: tuple[Tone, ...] = ("bad", "notice", "good", "quiet")
+STATUS_WORDS: Mapping[Status, str] = {"stopped": "Stopped", "running": "In progress"}
+"""The word above the verdict for runs without a result of their own, whatever the verdict is."""
 TONE_WORDS = {"bad": "Failed", "notice": "Needs attention", "good": "All passed", "quiet": ""}
 
 
@@ -65,7 +68,7 @@ def describe(run: RunData) -> Report:
         title=run.summary.id,
         over=f"railbed {run.summary.verb} on {run.summary.cluster}, {moment(run.summary.started)}",
         verdict=verdict,
-        tone_word=TONE_WORDS[verdict.tone],
+        tone_word=STATUS_WORDS.get(run.summary.status) or TONE_WORDS[verdict.tone],
         parts=parts,
     )
 

@@ -18,9 +18,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import Annotated, Any, BinaryIO, Literal
 
-from pydantic import TypeAdapter
+from pydantic import BeforeValidator, TypeAdapter
 
 from railbed.errors import UsageError
 from railbed.store.process import Process
@@ -31,8 +31,11 @@ SERIES, NOTES = "series", "notes.jsonl"
 RUN_NAME = re.compile(r"\d{8}-\d{6}-[a-z]+(-\d+)?")
 PRIVATE = 0o600
 """Only its user may read the files of a run: they contain addresses, logins and device output."""
-Status = Literal["waiting", "running", "done", "failed", "interrupted", "died"]
-"""`waiting`: its Slurm job is in the queue, before its first start or between two."""
+Status = Literal["waiting", "running", "done", "failed", "stopped", "died"]
+"""`waiting`: its Slurm job is in the queue, before its first start or between two. `stopped`: by Ctrl-C, `--stop`, a
+signal, or the end of whatever reads its output. `died`: its process is gone and has not recorded how it ended."""
+FORMER = {"interrupted": "stopped"}
+"""Names that runs of earlier versions have for a status."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +49,7 @@ class RunSummary:
     version: str
     started: float
     ended: float | None = None
-    status: Status = "running"
+    status: Annotated[Status, BeforeValidator(lambda name: FORMER.get(name, name))] = "running"
     exit: int | None = None
     verdicts: dict[str, int] = field(default_factory=dict)
     process: Process | None = None

@@ -82,7 +82,7 @@ def conclude(folder: Path, summary: RunSummary) -> int:
     match summary.status:
         case "died":
             raise Died(f"{summary.id} ended abnormally: its process was killed, or its machine went down", hint=resume)
-        case "interrupted":
+        case "stopped":
             sys.stderr.write(_lines(f"{summary.id} was stopped", resume))
             raise SystemExit(summary.exit)
         case "failed":

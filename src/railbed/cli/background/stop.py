@@ -76,12 +76,12 @@ async def _await_end(folder: Path, run: RunSummary) -> None:
 
 
 def _sentence(before: RunSummary, after: RunSummary) -> str:
-    if before.status == "running" and after.status == "interrupted":
+    if before.status == "running" and after.status == "stopped":
         return f"{after.id} was stopped, and all its ranks have ended"
     how = {
         "done": "was already done",
         "failed": "had failed",
-        "interrupted": "had been stopped",
+        "stopped": "had been stopped",
         "died": "had been killed, and its ranks with it",
     }
     return f"{after.id} {how.get(after.status, after.status)}: there was nothing to stop"

@@ -75,13 +75,13 @@ def perform(
             targets = targets_of(cluster, changing=changing)
             run_until_ended(_loop(targets, options, work, run, takers), screen.line.end)
         except KeyboardInterrupt:
-            _cut_short(run, "interrupted", INTERRUPTED, screen, takers, closing)
+            _cut_short(run, "stopped", INTERRUPTED, screen, takers, closing)
             raise Interrupted(*unfinished.notes()) from None
         except LeftEarly as left:
             _cut_short(run, left.status, left.code, screen, takers, closing)
             raise
         except BrokenPipeError:
-            run.finish("interrupted", PIPE)
+            run.finish("stopped", PIPE)
             raise
         except RailbedError as error:
             run.append(events.ErrorReported(message=error.message))

@@ -148,8 +148,8 @@ class Attempt:
             return "waiting"
         with suppress(RailbedError):
             details = await read_details(self.job)
-            return "waiting" if details.is_requeued(self.restarts) else "interrupted"
-        return "interrupted"
+            return "waiting" if details.is_requeued(self.restarts) else "stopped"
+        return "stopped"
 
     def leave(self, left: LeftEarly) -> int:
         """Put the job back into the queue if nobody else does, and return the exit code."""
@@ -159,7 +159,7 @@ class Attempt:
             # SIGTERM stays ignored: Slurm sends it as soon as it has accepted this.
             asyncio.run(_requeue(self.job, self.restarts))
         except RailbedError as error:
-            set_status(self.folder, "interrupted", INTERRUPTED)
+            set_status(self.folder, "stopped", INTERRUPTED)
             raise NotRequeued(
                 f"job {self.job} could not be requeued: {error.message}",
                 hint=f"its state is saved: `railbed submit train --resume {self.folder.name}` continues it",

@@ -92,7 +92,7 @@ async def settle(folder: Path, summary: RunSummary, number: int, queued: QueuedJ
     state = queued.state if queued else details.state if details else ""
     if summary.status == "waiting":
         cancelled = state.startswith(CANCELLED)
-        set_status(folder, "interrupted" if cancelled else "died", INTERRUPTED if cancelled else None)
+        set_status(folder, "stopped" if cancelled else "died", INTERRUPTED if cancelled else None)
     if not state:
         return "Slurm no longer lists it"
     reason = queued.reason if queued else details.reason if details else ""

@@ -58,7 +58,7 @@ async def _stop(folder: Path, number: int, before: RunSummary) -> bool:
                 f"Slurm did not end job {number} within {END_SECONDS:g} s", hint=f"`squeue --job {number}` shows it"
             )
     if summary_of(folder).status in ("waiting", "died"):
-        set_status(folder, "interrupted", INTERRUPTED)
+        set_status(folder, "stopped", INTERRUPTED)
     return True
 
 

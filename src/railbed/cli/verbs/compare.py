@@ -35,7 +35,7 @@ from railbed.report.compare.page import describe_both, lone_in_words
 from railbed.report.compare.settings import Lone, SettingChange
 from railbed.report.formats.html import as_html
 from railbed.report.reading.run import RunData, read
-from railbed.store import NEWEST, RunKind, find_run, read_run_in
+from railbed.store import NEWEST, RunKind, RunSummary, find_run, read_run_in
 
 BeforeArgument = Annotated[str, typer.Argument(metavar="RUN", help="Name of a run, its folder, or newest.")]
 AfterArgument = Annotated[
@@ -161,6 +161,7 @@ def _as_json(comparison: RunComparison) -> None:
 def _show(first: RunData, second: RunData, comparison: RunComparison, *, everything: bool) -> None:
     console = SafeConsole(highlight=False)
     names = {"before": first.summary.id, "after": second.summary.id}
+    ends = [f"{run.summary.id}{_ending(run.summary)}" for run in (first, second)]
     most = sys.maxsize if everything else MOST_ROWS
     _show_numbers(console, "changed:", comparison.changed, comparison, most)
     may = [number for number in comparison.unclear if everything or distance(number.before, number.after) > LEAST_SHOWN]
@@ -169,7 +170,7 @@ def _show(first: RunData, second: RunData, comparison: RunComparison, *, everyth
     )
     _show_numbers(console, "did not change:", comparison.unchanged if everything else [], comparison, most)
     console.print(Text(comparison.in_short().replace(JOIN, " ")))
-    console.print(Text(f"before is {names['before']}, after is {names['after']}"))
+    console.print(Text(f"before is {ends[0]}, after is {ends[1]}"))
     if any(number.over_steps for number in comparison.numbers):
         console.print(Text("measures over steps: the median of the second half of the steps in both runs"))
     for setting in comparison.settings[:most]:
@@ -190,6 +191,11 @@ def _show(first: RunData, second: RunData, comparison: RunComparison, *, everyth
         )
     elif not comparison.cluster:
         console.print("the cluster files are equal")
+
+
+def _ending(run: RunSummary) -> str:
+    """Return the status of a run that is not done: its numbers may be incomplete."""
+    return "" if run.status == "done" else f" ({run.status})"
 
 
 def _show_numbers(

@@ -231,7 +231,7 @@ def _about(run: RunData) -> dict[str, Cell]:
         "cluster": summary.cluster,
         "began": moment(summary.started),
         "took": seconds(run.seconds) if run.seconds is not None else "unknown",
-        "ended": summary.status,
+        "status": summary.status,
         "railbed": summary.version,
     }
 

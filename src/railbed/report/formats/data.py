@@ -45,7 +45,7 @@ def as_json(document: Report) -> bytes:
         for part in document.parts
     ]
     about = {"kind": "report", "of": document.title, "railbed": __version__, "about": _text(document.over)}
-    verdict = {"verdict": _text(document.verdict.text), "tone": document.verdict.tone}
+    verdict = {"verdict": _text(document.verdict.text), "tone": document.verdict.tone, "word": document.tone_word}
     text = to_json({**about, **verdict, "sections": sections}, indent=1, inf_nan_mode="null").decode()
     return escaped(text).encode() + b"\n"
 

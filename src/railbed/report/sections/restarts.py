@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from railbed.model.events import CheckpointSaved
@@ -13,9 +13,12 @@ from railbed.report.reading.history import GenerationHistory, Restart, generatio
 from railbed.report.reading.run import RunData
 from railbed.report.section import Headline, Section
 from railbed.report.values import duration
+from railbed.store.run import Status
 
 MOST_DESCRIBED = 50
 MOST_LANES = 40
+UNFINISHED: Mapping[Status, str] = {"stopped": "the run was stopped", "running": "in progress"}
+"""How the last generation ended if nothing was recorded about it."""
 UNITS = ((7200.0, 3600.0, "h"), (180.0, 60.0, "min"), (0.0, 1.0, "s"))
 
 
@@ -98,7 +101,9 @@ def _parts(restart: Restart) -> str:
 
 
 def _row(run: RunData, generation: GenerationHistory) -> tuple[Cell, Cell, Cell, Cell, Cell, Cell]:
-    ended = "done" if generation.done else generation.reason or "no end was recorded"
+    ended = (
+        "done" if generation.done else generation.reason or UNFINISHED.get(run.summary.status, "no end was recorded")
+    )
     return (
         str(generation.number),
         ", ".join(generation.nodes),

@@ -20,7 +20,7 @@ MOST_NOTICES = 20
 ENDED: dict[Status, tuple[str, Tone]] = {
     "done": ("took", "good"),
     "failed": ("failed", "bad"),
-    "interrupted": ("was interrupted", "notice"),
+    "stopped": ("was stopped", "notice"),
     "died": ("died without a message", "bad"),
     "running": ("is still running", "notice"),
     "waiting": ("waits for its Slurm job", "notice"),

@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from pydantic_core import to_json
-from rich.table import Table
-from rich.text import Text
 
 from railbed.cli.background.runs import summary_of, training_run
 from railbed.cli.console import SafeConsole
 from railbed.cli.options import JsonOption
 from railbed.cli.run.unfinished import next_command
 from railbed.cli.run_kinds import ATTACHABLE, IN_PROGRESS, chosen_run
+from railbed.cli.screens.runs import RunRow, show_continuation, show_runs
 from railbed.cli.slurm.listing import read_jobs
 from railbed.errors import UsageError
-from railbed.model.record import Verdict
-from railbed.model.text.printable import printable
-from railbed.store import RunSummary, find_run, list_runs
+from railbed.store import RunSummary, Status, find_run, list_runs
 from railbed.store.submitted import job_of
 
-UNFINISHED = {"died": "was killed", "interrupted": "was interrupted", "failed": "failed"}
+UNFINISHED: Mapping[Status, str] = {"died": "was killed", "stopped": "was stopped", "failed": "failed"}
+ENDLESS = ("watch",)
+"""Verbs that end when they are stopped."""
 MOST_CONTINUED = 3
 """After the table, the command that continues is shown for this many of the newest incomplete runs."""
 
@@ -88,15 +88,9 @@ def runs_command(
     if not runs:
         SafeConsole(stderr=True).print("no runs in this folder yet: `railbed check` starts one")
         return 0
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for column in ("run", "cluster", "took", "status", "result"):
-        table.add_column(column, overflow="fold", no_wrap=column == "run")
-    for run in runs:
-        table.add_row(run.id, Text(printable(run.cluster)), _took(run), jobs.status(run), _result(run))
-    console = SafeConsole(highlight=False)
-    console.print(table)
-    for run in [run for run in runs if run.status in UNFINISHED and not jobs.is_live(run.id)][:MOST_CONTINUED]:
-        console.print(Text(printable(f"{run.id} {UNFINISHED[run.status]}; to continue: {_next(run)}")), soft_wrap=True)
+    show_runs([RunRow(run=run, status=jobs.status(run)) for run in runs])
+    for run in [run for run in runs if _is_unfinished(run) and not jobs.is_live(run.id)][:MOST_CONTINUED]:
+        show_continuation(run.id, UNFINISHED[run.status], _next(run))
     return 0
 
 
@@ -121,15 +115,10 @@ def to_dict(run: RunSummary) -> dict[str, object]:
     return {name: getattr(run, name) for name in RunSummary.__dataclass_fields__}
 
 
+def _is_unfinished(run: RunSummary) -> bool:
+    return run.status in UNFINISHED and not (run.status == "stopped" and run.verb in ENDLESS)
+
+
 def _next(run: RunSummary) -> str:
     """Return the command that continues an incomplete run."""
-    return next_command(run, find_run(run.id)) if run.status in UNFINISHED else ""
-
-
-def _took(run: RunSummary) -> str:
-    return f"{run.ended - run.started:.1f} s" if run.ended is not None else ""
-
-
-def _result(run: RunSummary) -> str:
-    counts = [f"{run.verdicts[verdict]} {verdict}" for verdict in Verdict if verdict in run.verdicts]
-    return ", ".join(counts)
+    return next_command(run, find_run(run.id)) if _is_unfinished(run) else ""
