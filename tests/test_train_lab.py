@@ -325,6 +325,50 @@ def test_a_node_that_comes_back_is_taken_back(lab: RunningLab, undisturbed: dict
     assert losses(run.records)[1] == pytest.approx(undisturbed[1], rel=1e-3)
 
 
+HOLD_PORT = """
+import socket, sys
+server = socket.create_server((sys.argv[1], 29500))
+print("ready", flush=True)
+sys.stdin.readline()
+"""
+
+
+def judged(lab: RunningLab, folder: Path) -> dict[str, dict[str, Any]]:
+    """Return what `check` in a folder says about the rendezvous port of each node."""
+    result = call(folder, "check", "rendezvous_free", "memory_available", "-c", lab.cluster, "--json")
+    findings = [record for record in result.records if record["kind"] == "finding"]
+    assert not any("kill" in finding["remedy"] for finding in findings if "runs here" in finding["observed"])
+    return {finding["subject"]: finding for finding in findings if finding["check"] == "rendezvous_free"}
+
+
+def test_a_check_during_training_names_the_run(pair: RunningLab, tmp_path: Path) -> None:
+    """Whoever started it is told how to stop it; a second run does not start; other programs are ended by hand."""
+    with training(pair, "small.yaml", "-c", "cluster.yaml", "--set", "steps=100000") as run:
+        run.until(lambda _: run.steps >= 1)
+        own, job = max((pair.folder / "runs").glob("*-train*")).name, events(run.records, "training")[0]["data"]["run"]
+        here, elsewhere = judged(pair, pair.folder), judged(pair, tmp_path)
+        second = call(tmp_path, "train", "traffic", "-c", pair.cluster)
+        run.process.send_signal(signal.SIGINT)
+        assert run.end() == 130
+    assert [here[node]["verdict"] for node in PAIR] == ["warn", "ok"]
+    assert here["node1"]["observed"].startswith(f"training {own} of root runs here (since ")
+    assert here["node1"]["remedy"] == f"wait until it is done, or stop it: `railbed train --stop {own}`"
+    assert elsewhere["node1"]["observed"].startswith(f"training {job} of root runs here (since ")
+    assert f"have root stop it: `railbed train --stop {job}` in the folder" in elsewhere["node1"]["remedy"]
+    assert second.code == 2
+    assert f"training {job} of root runs here" in second.err
+    afterwards = judged(pair, pair.folder)
+    assert [afterwards[node]["verdict"] for node in PAIR] == ["ok", "ok"]
+    address = clusterfile.load(pair.cluster).nodes["node1"].ports[0].address
+    with pair.start_inside("node1", f"exec python3 -c {shlex.quote(HOLD_PORT)} {address}") as stranger:
+        assert stranger.stdout is not None
+        assert stranger.stdout.readline() == "ready\n"
+        finding = judged(pair, pair.folder)["node1"]
+        stranger.kill()
+    assert (finding["verdict"], "runs here" in finding["observed"]) == ("fail", False)
+    assert "kill" in finding["remedy"]
+
+
 def test_a_control_that_is_killed_leaves_no_rank(pair: RunningLab) -> None:
     with training(pair, "small.yaml", "-c", "cluster.yaml", "--set", "steps=100000") as run:
         run.until(lambda _: run.steps >= 1)

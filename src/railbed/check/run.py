@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Collection, Iterable, Sequence
+from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any
 
@@ -30,11 +30,13 @@ async def check(
     devices: dict[str, DeviceFacts] | None = None,
     every_pair: bool = False,
     again: bool = True,
+    runs: Mapping[str, str] | None = None,
 ) -> AsyncGenerator[Record, None]:
     """Yield an event per device read, then the findings.
 
     Extra probes are read for the run's record, and for a caller that passes `devices`, which gets all facts. Without
-    `again`, counters are read once: enough for rules that do not ask which of them increase.
+    `again`, counters are read once: enough for rules that do not ask which of them increase. `runs` has the names of
+    the runs in progress that were started here, by the names of their jobs.
     """
     probes = {probe.name: probe for probe in (*probes_needed(checks, cluster), *extra_probes)}
     devices = {} if devices is None else devices
@@ -42,7 +44,7 @@ async def check(
     async with aclosing(reading) as records:
         async for record in records:
             yield record
-    site = Site(cluster, devices)
+    site = Site(cluster, devices, runs or {})
     for finding in judge_site(checks, site):
         yield finding
     if reachable.CHECK not in checks:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeVar
 
@@ -197,6 +197,8 @@ class Site:
 
     cluster: Cluster
     devices: Mapping[str, DeviceFacts]
+    runs: Mapping[str, str] = field(default_factory=dict)
+    """Names of the runs in progress that were started here, by the names of their jobs on the nodes."""
 
     @property
     def subject(self) -> str:

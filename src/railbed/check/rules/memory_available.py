@@ -2,7 +2,8 @@
 
 What
 ----
-At least a tenth of the memory is available, and less swap is in use than a twentieth of the memory.
+At least a tenth of the memory is available, and less swap is in use than a twentieth of the memory. If there would be
+enough without the memory of a run of railbed that is in progress, the finding names that run.
 
 Why
 ---
@@ -11,8 +12,8 @@ the job starts pushes other pages out and stalls every step for all, or the kern
 
 Fix
 ---
-See which processes use it (`ps aux --sort=-rss | head`), and end leftovers of earlier runs. Unused huge pages
-count as taken: `sysctl vm.nr_hugepages`.
+See which processes use it (`ps aux --sort=-rss | head`), and end those that are not needed; stop a run in progress with
+`railbed train --stop RUN`, not by its processes. Unused huge pages count as taken: `sysctl vm.nr_hugepages`.
 
 Source
 ------
@@ -24,8 +25,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from railbed.check.rule import Check, Judgement, ok, unknown, warn
+from railbed.check.shared.occupants import advise_on_run, describe_run, runs_on
 from railbed.check.site import NodeView
-from railbed.probes import memory
+from railbed.probes import agents, memory
 
 LEAST_AVAILABLE, MOST_SWAPPED = 0.10, 0.05
 EXPECTED = f"{LEAST_AVAILABLE:.0%} available, no swapping"
@@ -41,18 +43,28 @@ def judge(node: NodeView) -> Iterator[Judgement]:
     available = f"{facts.available / GIB:.1f} of {facts.total / GIB:.1f} GiB available"
     swapped = facts.swap_used or 0
     if facts.available < LEAST_AVAILABLE * facts.total:
-        yield warn(expected=EXPECTED, observed=available)
+        lacking = LEAST_AVAILABLE * facts.total - facts.available
+        yield _scarce(node, available, lacking)
     elif swapped > MOST_SWAPPED * facts.total:
-        yield warn(expected=EXPECTED, observed=f"{swapped / GIB:.1f} GiB swapped out")
+        yield _scarce(node, f"{swapped / GIB:.1f} GiB swapped out", swapped - MOST_SWAPPED * facts.total)
     else:
         yield ok(expected=EXPECTED, observed=available)
+
+
+def _scarce(node: NodeView, observed: str, lacking: float) -> Judgement:
+    """Name the largest run of railbed on the node if it has the memory that is lacking."""
+    largest = max(runs_on(node), key=lambda run: run.memory, default=None)
+    if largest is None or largest.memory < lacking:
+        return warn(expected=EXPECTED, observed=observed)
+    reason = f"{describe_run(node, largest)} with {largest.memory / GIB:.1f} GiB"
+    return warn(expected=EXPECTED, observed=f"{observed}: {reason}", remedy=advise_on_run(node, largest))
 
 
 CHECK = Check(
     name="memory_available",
     title="free memory, no swapping",
     scope="node",
-    needs=(memory.PROBE,),
+    needs=(memory.PROBE, agents.PROBE),
     judge=judge,
     doc=__doc__,
 )

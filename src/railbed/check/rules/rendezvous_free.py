@@ -2,7 +2,8 @@
 
 What
 ----
-`ss` shows no listening socket on the port of `training.rendezvous_port` (29500 unless the cluster file sets another).
+`ss` shows no listening socket on the port of `training.rendezvous_port` (29500 unless the cluster file sets another). A
+run of railbed that uses the port is named; it only prevents another run on this node meanwhile.
 
 Why
 ---
@@ -11,7 +12,8 @@ job dies with "address already in use", or worse: its ranks join the old job and
 
 Fix
 ---
-End the program that holds the port (`ss -ltnp` names it), or choose another `rendezvous_port` in the cluster file.
+Wait for a run that is in progress, or stop it (`railbed train --stop RUN`). End any other program that holds the port
+(`ss -ltnp` names it), or choose another `rendezvous_port` in the cluster file.
 
 Source
 ------
@@ -22,10 +24,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.rule import Check, Judgement, fail, ok
+from railbed.check.rule import Check, Judgement, fail, ok, warn
+from railbed.check.shared.occupants import advise_on_run, describe_run, runs_on
 from railbed.check.shared.wording import some
 from railbed.check.site import NodeView
-from railbed.probes import listening
+from railbed.model.record import WRONG, Finding
+from railbed.probes import agents, listening
+from railbed.probes.agents import Agent
 from railbed.probes.listening import Listener
 
 
@@ -37,12 +42,30 @@ def judge(node: NodeView) -> Iterator[Judgement]:
     if not listeners:
         yield ok(expected=expected, observed="free")
         return
-    pid = next((listener.pid for listener in listeners if listener.pid), None)
-    yield fail(
-        expected=expected,
-        observed=some([_holder(listener) for listener in listeners], 2),
-        remedy=f"look at it with `ps -fp {pid}` and end it with `kill {pid}`" if pid else f"ss -ltnp 'sport = :{port}'",
-    )
+    holders = some([_holder(listener) for listener in listeners], 2)
+    strangers = [listener for listener in listeners if not _run_of(node, listener)]
+    by_hand = f"`ss -ltnp 'sport = :{port}'`"
+    if run := _run_of(node, listeners[0]) if not strangers else None:
+        observed, remedy = describe_run(node, run), advise_on_run(node, run)
+        yield warn(expected=expected, observed=observed, remedy=remedy, evidence=holders)
+    elif (runs := runs_on(node)) and not any(listener.pid for listener in strangers):
+        observed = f"{holders} that this account cannot see, and {describe_run(node, runs[0])}"
+        remedy = f"{advise_on_run(node, runs[0])}; root sees whether the port belongs to it: {by_hand}"
+        yield warn(expected=expected, observed=observed, remedy=remedy)
+    else:
+        pid = next((listener.pid for listener in strangers if listener.pid), None)
+        remedy = f"look at it with `ps -fp {pid}` and end it with `kill {pid}`" if pid else by_hand.strip("`")
+        yield fail(expected=expected, observed=holders, remedy=remedy)
+
+
+def is_taken(finding: Finding) -> bool:
+    """Whether the finding is that the port is in use, be it by a run: another run cannot start then."""
+    return finding.check == CHECK.name and finding.verdict in WRONG
+
+
+def _run_of(node: NodeView, listener: Listener) -> Agent | None:
+    """Return the run that a listener belongs to."""
+    return next((run for run in runs_on(node) if listener.pid in run.pids), None)
 
 
 def _holder(listener: Listener) -> str:
@@ -54,7 +77,7 @@ CHECK = Check(
     name="rendezvous_free",
     title="rendezvous port is free",
     scope="node",
-    needs=(listening.PROBE,),
+    needs=(listening.PROBE, agents.PROBE),
     judge=judge,
     doc=__doc__,
     essential=True,

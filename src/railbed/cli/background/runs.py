@@ -14,7 +14,7 @@ from railbed.cli.run_kinds import TRAINING, chosen_run
 from railbed.errors import UsageError
 from railbed.model import events
 from railbed.model.cluster import Cluster
-from railbed.store import RunKind, RunSummary, read_record, read_run_in, record_lines
+from railbed.store import RunKind, RunSummary, list_runs, read_record, read_run_in, record_lines, runs_folder
 from railbed.store.run import CLUSTER
 
 OUTPUT = "output.txt"
@@ -45,8 +45,11 @@ def was_given(context: typer.Context, name: str) -> bool:
 
 
 def training_run(wanted: str, kind: RunKind = TRAINING) -> tuple[Path, RunSummary]:
-    """Return the folder of a training run and its summary; `newest` is one of a kind, if there is any."""
-    folder = chosen_run(wanted, kind, TRAINING)
+    """Return the folder of a training run and its summary.
+
+    `newest` is one of a kind, if there is any; a run in progress may have the name that it has on its nodes.
+    """
+    folder = chosen_run(jobs_in_progress().get(wanted, wanted), kind, TRAINING)
     summary = summary_of(folder)
     if summary.verb != "train":
         raise UsageError(f"{folder.name} is not a training run", hint="`railbed runs` lists them")
@@ -62,6 +65,16 @@ def begun(folder: Path) -> events.TrainingStarted:
                 if isinstance(record, events.TrainingStarted):
                     return record
     raise UsageError(f"{folder.name} ended before its training began", hint="`railbed runs` lists runs")
+
+
+def jobs_in_progress() -> dict[str, str]:
+    """Return the names of the training runs of this folder that are in progress, by the names of their jobs."""
+    names = {}
+    for run in list_runs():
+        if run.verb == "train" and run.status == "running":
+            with suppress(UsageError):
+                names[begun(runs_folder() / run.id).run] = run.id
+    return names
 
 
 def cluster_of(folder: Path) -> Cluster:

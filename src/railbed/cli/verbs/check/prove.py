@@ -15,6 +15,7 @@ from typing import Any
 from railbed.bench.path.run import prove_path
 from railbed.check.rule import Check
 from railbed.check.run import check
+from railbed.cli.background.runs import jobs_in_progress
 from railbed.cli.options import Options
 from railbed.cli.run.perform import perform
 from railbed.cli.screens.choose import make_screen
@@ -57,7 +58,8 @@ def prove_command(
 async def _work(
     cluster: Cluster, fleet: Fleet, checks: Sequence[Check[Any]], every_pair: bool, prove: Proof
 ) -> AsyncGenerator[Record, None]:
-    async with aclosing(check(cluster, fleet, checks, every_pair=every_pair)) as records:
+    checking = check(cluster, fleet, checks, every_pair=every_pair, runs=jobs_in_progress())
+    async with aclosing(checking) as records:
         async for record in records:
             yield record
     async with aclosing(prove(cluster, fleet)) as records:

@@ -10,6 +10,7 @@ from railbed.catalog import choose
 from railbed.check.judge import all_checks, usual_checks
 from railbed.check.rule import Check
 from railbed.check.run import check
+from railbed.cli.background.runs import jobs_in_progress
 from railbed.cli.exits import OK
 from railbed.cli.options import Options
 from railbed.cli.run.perform import perform
@@ -47,7 +48,8 @@ def check_cluster(
     extra = () if rules or not any(wanted.ports()) else all_probes().values()
 
     def work(fleet: Fleet) -> AsyncGenerator[Record, None]:
-        return check(wanted, fleet, chosen, extra_probes=extra, every_pair=every_pair)
+        runs = {} if options.replay else jobs_in_progress()
+        return check(wanted, fleet, chosen, extra_probes=extra, every_pair=every_pair, runs=runs)
 
     configurable = from_file is not None and not options.replay
     screen = make_screen(as_json=options.json, verbose=options.verbose, cluster=wanted, configurable=configurable)

@@ -8,8 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from railbed.check.judge import essential_checks
-from railbed.check.rules import torch_equal
+from railbed.check.rules import rendezvous_free, torch_equal
 from railbed.check.run import check
+from railbed.cli.background.runs import jobs_in_progress
 from railbed.cli.run.alongside import alongside
 from railbed.cli.run.series import RunSeries
 from railbed.errors import ToolMissing, UserError
@@ -95,7 +96,9 @@ async def _checked(site: Cluster, fleet: Fleet, known: dict[str, DeviceFacts]) -
     """
     wrong: list[Finding] = []
     probes = (*capacity.FACTS, *fabric.FACTS)
-    checking = check(site, fleet, essential_checks(), extra_probes=probes, devices=known, again=False)
+    checking = check(
+        site, fleet, essential_checks(), extra_probes=probes, devices=known, again=False, runs=jobs_in_progress()
+    )
     async with aclosing(checking) as records:
         async for record in records:
             yield record
@@ -114,7 +117,8 @@ async def _checked(site: Cluster, fleet: Fleet, known: dict[str, DeviceFacts]) -
 
 
 def _prevents(finding: Finding) -> bool:
-    return finding.verdict is Verdict.FAIL and finding.check != "reachable"
+    is_failure = finding.verdict is Verdict.FAIL and finding.check != "reachable"
+    return is_failure or rendezvous_free.is_taken(finding)
 
 
 def _readable(record: Record, request: TrainRequest) -> Record:
