@@ -19,6 +19,7 @@ from railbed.store.records import read_record
 from tests.support.rulecase import CASES, cluster_of, load_yaml, site_of
 
 REMOVES = re.compile(r"\b(del|delete|remove|disable)\b")
+PLACEHOLDERS = re.compile(r"\b(SWITCH|PORT|NODE|IF|DEV|DEVICE|HOST|ADDRESS|PREFIX|SUBNET|USER|RUN)\b")
 FILES = sorted(CASES.glob("*/*.yaml"))
 
 
@@ -38,6 +39,14 @@ def test_case(path: Path) -> None:
     for judged in findings:
         if judged.fix:
             _check_fix(judged, judged.fix)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_findings_have_names_rather_than_placeholders(path: Path) -> None:
+    """The page of a rule has `ip link set dev IF up`; a finding about an interface has its name."""
+    for finding in judge_site([all_checks()[path.parent.name]], site_of(load_yaml(path))):
+        for text in (finding.expected, finding.observed, finding.remedy):
+            assert not PLACEHOLDERS.search(text), text
 
 
 @pytest.mark.parametrize("name", [check.name for check in essential_checks()])

@@ -24,7 +24,9 @@ from railbed.model.cluster import Cluster, Node, Port, Rail, Switch, SwitchPort
 from railbed.model.fix import Fix, Persistence, run
 from railbed.model.record import Change, Finding, Record, Verdict
 from railbed.present.changes import device_groups
+from railbed.present.findings import group_of, grouped
 from railbed.present.masks import NameMask
+from railbed.present.nodes import blocks
 from railbed.present.ports import port_groups
 from railbed.report.reading.run import RunData
 from railbed.report.sections import findings as findings_section
@@ -117,7 +119,7 @@ CASES = {
     ),
     "what was observed names the port": (
         on_ports("", "rail0", "rail1", device="node1", observed="{} has no speed"),
-        [("rail0, rail1", "PORT has no speed", "", "")],
+        [("rail0, rail1", "rail0, rail1 has no speed", "", "")],
     ),
     "RDMA devices": (
         [finding(f"node1/rail{n}", remedy=f"echo > /sys/rdma_cm/rxe{n}/ports") for n in (0, 1)],
@@ -132,7 +134,7 @@ CASES = {
     ),
     "ends of cables": (
         [finding(f"node1/rail{n}", f"MTU 1500 at nexus/Ethernet1/{n + 1}") for n in (0, 1)],
-        [("rail0, rail1", "MTU 1500 at SWITCH/PORT", "", "")],
+        [("rail0, rail1", "MTU 1500 at nexus/Ethernet1/1, nexus/Ethernet1/2", "", "")],
     ),
     "crossed cables": (
         [finding(f"node1/rail{n}", f"nexus/Ethernet1/{2 - n}") for n in (0, 1)],
@@ -164,7 +166,7 @@ CASES = {
 
 @pytest.mark.parametrize(("findings", "entries"), CASES.values(), ids=CASES)
 def test_findings_of_ports(findings: list[Finding], entries: list[tuple[str, ...]]) -> None:
-    groups = port_groups(findings, NameMask(site()))
+    groups = port_groups([(finding,) for finding in findings], NameMask(site()))
     assert sorted((group.ports, group.text, group.finding.remedy, group.likewise) for group in groups) == sorted(
         entries
     )
@@ -217,7 +219,35 @@ def test_addresses_and_names_in_commands_are_differences() -> None:
     assert [names for names, *_ in shown_changes(names)] == [("node1",), ("node2",)]
     wrong = [change(f"node{n}", "x", before=f"node{n} is wrong") for n in (1, 2)]
     (group,) = device_groups(wrong, NameMask(site()))
-    assert group.changes[0].change.before == "NODE is wrong"
+    assert group.changes[0].change.before == "node1, node2 is wrong"
+
+
+def test_nodes_and_ports_that_are_alike_are_all_named() -> None:
+    """In what was observed; a remedy is that of the first, and the others follow."""
+    cables = [
+        finding(f"node{n}/rail{r}", f"MTU 1500 at nexus/Ethernet1/{2 * n + r - 1}") for n in (1, 2, 3) for r in (0, 1)
+    ]
+    ends = [finding(f"node{n}/rail0", f"node{n}/rail0 reports no speed", check="speed") for n in (1, 2, 3)]
+    moved = [
+        finding(f"node{n}/rail0", "none", check="address", remedy=f"ip addr add 10.0.0.{n}/16 dev rail0")
+        for n in (1, 2, 3)
+    ]
+    named = [finding(f"node{n}", check="name", remedy=f"hostnamectl set-hostname node{n}") for n in (1, 2, 3)]
+    mask = NameMask(site(nodes=3))
+    groups = [(group_of(group[0]), group) for group in grouped([*cables, *ends, *moved, *named])]
+    (block,) = blocks(groups, mask, verbose=False)
+    shown = port_groups(block.alike, mask)
+    assert [(group.ports, group.text, group.finding.remedy, group.likewise) for group in shown] == [
+        (
+            "rail0",
+            "none",
+            "ip addr add 10.0.0.1/16 dev rail0",
+            "likewise on node2, node3, each with its own address",
+        ),
+        ("", "off", "hostnamectl set-hostname node1", "likewise on node2, node3"),
+        ("rail0, rail1", "MTU 1500 at nexus/Ethernet1/1-6", "", ""),
+        ("rail0", "rail0 of node1–node3 reports no speed", "", ""),
+    ]
 
 
 def test_two_changes_of_a_device_itself_stay_apart() -> None:

@@ -8,13 +8,14 @@ from typing import Any, TypeVar
 
 from railbed import catalog
 from railbed.check import rules
+from railbed.check.advice import fill_in
 from railbed.check.form import Subject, subjects_of
 from railbed.check.rule import Check, Judgement
 from railbed.check.site import RailView, Site, Unread
 from railbed.model.cluster import Cluster
 from railbed.model.probe import Probe
 from railbed.model.reading import DeviceFacts, Known, Unknown
-from railbed.model.record import Finding, Verdict
+from railbed.model.record import WRONG, Finding, Verdict
 
 F = TypeVar("F")
 
@@ -61,32 +62,33 @@ def judge_site(checks: Iterable[Check[Any]], site: Site) -> Iterator[Finding]:
     """Yield the findings of the rules, subject by subject."""
     for check in checks:
         for subject in _subjects(check, site):
-            yield from _judge_subject(check, subject)
+            yield from _judge_subject(check, subject, site.cluster)
 
 
 def _subjects(check: Check[Any], site: Site) -> Iterable[Subject]:
     return site.cables if check.scope == "cable" else subjects_of(check.scope, site)
 
 
-def _judge_subject(check: Check[Any], subject: Subject) -> Iterator[Finding]:
+def _judge_subject(check: Check[Any], subject: Subject, cluster: Cluster) -> Iterator[Finding]:
     try:
         for judgement in check.judge(subject):
-            yield _finding(check, subject, judgement)
+            yield _finding(check, subject, judgement, cluster)
     except Unread as unread:
         if not unread.unknown.device_failed:
             yield _unread_finding(check, subject, unread)
 
 
-def _finding(check: Check[Any], subject: Subject, judgement: Judgement) -> Finding:
-    wrong = judgement.verdict in (Verdict.FAIL, Verdict.WARN)
+def _finding(check: Check[Any], subject: Subject, judgement: Judgement, cluster: Cluster) -> Finding:
+    judged = judgement.subject or subject.subject
+    general = fill_in(check.fix, cluster, judged) if judgement.verdict in WRONG else ""
     return Finding(
         check=check.name,
-        subject=judgement.subject or subject.subject,
+        subject=judged,
         verdict=judgement.verdict,
         expected=judgement.expected,
         observed=judgement.observed,
         why=check.why,
-        remedy=judgement.remedy or (judgement.fix.remedy if judgement.fix else check.fix if wrong else ""),
+        remedy=judgement.remedy or (judgement.fix.remedy if judgement.fix else general),
         fix=judgement.fix,
         evidence=judgement.evidence,
         essential=check.essential if judgement.essential is None else judgement.essential,

@@ -23,7 +23,7 @@ class ChangeGroup:
     ports: str
     """Their names; empty for a change of the device itself."""
     change: Change
-    """That of the first port; its values before and after hold for all."""
+    """That of the first port; its values before and after name all."""
     likewise: str = ""
     """For which other ports the lines are repeated."""
 
@@ -47,23 +47,24 @@ def device_groups(changes: Iterable[Change], mask: NameMask) -> list[DeviceGroup
 
 def _device_group(devices: Sequence[Sequence[Change]], mask: NameMask) -> DeviceGroup:
     names = tuple(_device(changes[0]) for changes in devices)
-    shown = devices[0] if len(devices) == 1 else [_without_node(change, mask) for change in devices[0]]
-    together = group_by(shown, key=lambda change: _port_key(change, mask))
-    return DeviceGroup(names, len(shown), [_change_group(changes, mask) for changes in together])
+    alike = list(zip(*devices, strict=True))
+    together = group_by(alike, key=lambda same: _port_key(same[0], mask))
+    return DeviceGroup(names, len(alike), [_change_group(changes, mask) for changes in together])
 
 
-def _change_group(changes: Sequence[Change], mask: NameMask) -> ChangeGroup:
-    ordered = sorted(changes, key=lambda change: counted(change.subject))
-    ports, first = [_port(change) for change in ordered], ordered[0]
-    if len(ordered) == 1:
-        return ChangeGroup(ports[0], first)
+def _change_group(alike: Sequence[Sequence[Change]], mask: NameMask) -> ChangeGroup:
+    ordered = sorted(alike, key=lambda same: counted(same[0].subject))
+    changes, first = [same[0] for same in ordered], ordered[0][0]
+    every = [change for same in ordered for change in same]
     shown = replace(
         first,
-        before=mask.without_port(first.before, first.subject),
-        after=mask.without_port(first.after, first.subject),
+        before=mask.common([(change.before, change.subject) for change in every]),
+        after=mask.common([(change.after, change.subject) for change in every]),
+        left_out=mask.common([(change.left_out, change.subject) for change in every]),
     )
-    lines = [(*change.apply, *change.undo) for change in ordered]
-    return ChangeGroup(name_range(ports), shown, mask.likewise([change.subject for change in ordered], lines))
+    lines = [(*change.apply, *change.undo) for change in changes]
+    likewise = mask.likewise([change.subject for change in changes], lines)
+    return ChangeGroup(name_range(map(_port, changes)), shown, likewise)
 
 
 def _key(change: Change, mask: NameMask) -> tuple[object, ...]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from railbed.model.record import Finding, Verdict
 from railbed.present.grouping import group_by
 from railbed.present.masks import NameMask
 
-Key = tuple[tuple[str, ...], ...]
+Key = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,17 +17,42 @@ class NodeGroup:
     """Nodes (or rails, or switches) and their common findings."""
 
     names: tuple[str, ...]
-    findings: list[Finding]
+    alike: list[tuple[Finding, ...]]
+    """Each finding of the first node, with that of every other node."""
+
+    @property
+    def findings(self) -> list[Finding]:
+        """The findings of the first node."""
+        return [same[0] for same in self.alike]
 
 
 def blocks(groups: Iterable[tuple[str, list[Finding]]], mask: NameMask, *, verbose: bool) -> list[NodeGroup]:
     """Merge nodes with the same findings, in order of first occurrence; `verbose` also compares passing checks."""
-    named = [(name, findings, [_generalise(finding, mask) for finding in findings]) for name, findings in groups]
-    together = group_by(named, key=lambda member: _key(member[0], member[2], verbose=verbose))
-    return [
-        NodeGroup(tuple(name for name, _, _ in members), members[0][1] if len(members) == 1 else members[0][2])
-        for members in together
-    ]
+    named = [_Member(name, findings, _keys(name, findings, mask, verbose=verbose)) for name, findings in groups]
+    together = group_by(named, key=lambda member: tuple(sorted(member.keys)))
+    return [NodeGroup(tuple(member.name for member in members), _alike(members)) for members in together]
+
+
+@dataclass(frozen=True, slots=True)
+class _Member:
+    """A node with its findings, and for each a key that is equal for findings which look the same on the screen."""
+
+    name: str
+    findings: Sequence[Finding]
+    keys: Sequence[Key]
+
+
+def _alike(members: Sequence[_Member]) -> list[tuple[Finding, ...]]:
+    """Return each finding of the first node with those of the others, which may have another order."""
+    waiting: list[dict[Key, list[Finding]]] = [{} for _ in members]
+    for member, own in zip(members, waiting, strict=True):
+        for key, finding in zip(member.keys, member.findings, strict=True):
+            own.setdefault(key, []).append(finding)
+    return [tuple(own[key].pop(0) for own in waiting) for key in members[0].keys]
+
+
+def _keys(name: str, findings: Iterable[Finding], mask: NameMask, *, verbose: bool) -> list[Key]:
+    return [_shown(name, _generalise(finding, mask), verbose=verbose) for finding in findings]
 
 
 def _generalise(finding: Finding, mask: NameMask) -> Finding:
@@ -40,12 +65,7 @@ def _generalise(finding: Finding, mask: NameMask) -> Finding:
     )
 
 
-def _key(name: str, findings: Iterable[Finding], *, verbose: bool) -> Key:
-    """Return a key that is equal for nodes that look the same on the screen."""
-    return tuple(sorted(_shown(name, finding, verbose=verbose) for finding in findings))
-
-
-def _shown(name: str, finding: Finding, *, verbose: bool) -> tuple[str, ...]:
+def _shown(name: str, finding: Finding, *, verbose: bool) -> Key:
     port = finding.subject.removeprefix(name)
     if not verbose and finding.verdict is Verdict.OK:
         return finding.check, finding.verdict

@@ -1,4 +1,4 @@
-"""Ports of a device with the same finding share one entry, with the remedy of the first."""
+"""Ports with the same finding, of a device or of alike nodes, share one entry, with the remedy of the first."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class PortGroup:
     ports: str
     """Their names; empty for a finding about the device itself."""
     finding: Finding
-    """That of the first port; what was observed and expected holds for all."""
+    """That of the first port of the first node; what was observed and expected names all."""
     times: int = 1
     """How often each port has it: a repeated measurement may fail again."""
     likewise: str = ""
-    """For which other ports the remedy has to be repeated."""
+    """For which other ports, and on which other nodes, the remedy has to be repeated."""
 
     @property
     def text(self) -> str:
@@ -31,27 +31,34 @@ class PortGroup:
         return self.finding.observed + (f" ({self.times} times)" if self.times > 1 else "")
 
 
-def port_groups(findings: Iterable[Finding], mask: NameMask, *, merged: bool = True) -> list[PortGroup]:
-    """Return the findings of a device in order of first occurrence, those of alike ports together if `merged`."""
-    repeats = group_by(findings, key=lambda finding: (finding.subject, _texts(finding)))
+def port_groups(alike: Iterable[Sequence[Finding]], mask: NameMask, *, merged: bool = True) -> list[PortGroup]:
+    """Return the findings of a device in order of first occurrence, those of alike ports together if `merged`.
 
-    def key(members: Sequence[Finding]) -> tuple[object, ...]:
-        finding = members[0]
+    Each comes with those of the nodes that are alike.
+    """
+    repeats = group_by(alike, key=lambda same: (same[0].subject, _texts(same[0])))
+
+    def key(members: Sequence[Sequence[Finding]]) -> tuple[object, ...]:
+        finding = members[0][0]
         port = "" if merged and "/" in finding.subject else finding.subject
         return port, len(members), _texts(_generalise(finding, mask))
 
     return [_port_group(members, mask) for members in group_by(repeats, key)]
 
 
-def _port_group(members: Sequence[Sequence[Finding]], mask: NameMask) -> PortGroup:
-    findings = sorted((repeats[0] for repeats in members), key=lambda finding: counted(finding.subject))
-    first = findings[0]
-    ports = [finding.subject.partition("/")[2] for finding in findings]
-    if len(findings) == 1:
-        return PortGroup(ports[0], first, len(members[0]))
-    shown = replace(_generalise(first, mask), remedy=first.remedy)
-    likewise = mask.likewise([finding.subject for finding in findings], [(finding.remedy,) for finding in findings])
-    return PortGroup(name_range(ports), shown, len(members[0]), likewise)
+def _port_group(members: Sequence[Sequence[Sequence[Finding]]], mask: NameMask) -> PortGroup:
+    ordered = sorted((repeats[0] for repeats in members), key=lambda same: counted(same[0].subject))
+    findings, first = [same[0] for same in ordered], ordered[0][0]
+    every = [finding for same in ordered for finding in same]
+    shown = replace(
+        first,
+        observed=mask.common([(finding.observed, finding.subject) for finding in every]),
+        expected=mask.common([(finding.expected, finding.subject) for finding in every]),
+    )
+    on_ports = mask.likewise([finding.subject for finding in findings], [(finding.remedy,) for finding in findings])
+    on_nodes = mask.likewise_on_nodes([finding.subject for finding in ordered[0]], first.remedy)
+    ports = name_range(finding.subject.partition("/")[2] for finding in findings)
+    return PortGroup(ports, shown, len(members[0]), "; ".join(filter(None, (on_ports, on_nodes))))
 
 
 def _texts(finding: Finding) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ changes, and training hangs in the middle of an epoch while every single check l
 Fix
 ---
 Give one of the nodes its own address (a cloned disk or a copied network configuration is the usual cause), then clear
-the neighbour tables with `ip neigh flush dev IF`.
+the neighbour tables with `ip neigh flush to ADDRESS`.
 
 Source
 ------
@@ -49,7 +49,8 @@ def judge(site: Site) -> Iterator[Judgement]:
             owners.setdefault(address, []).append(node.name)
     twice = {address: nodes for address, nodes in owners.items() if len(nodes) > 1}
     for address, nodes in sorted(twice.items()):
-        yield fail(expected=EXPECTED, observed=f"{address} is on {some(nodes)}")
+        remedy = CHECK.fix.replace("ADDRESS", address)
+        yield fail(expected=EXPECTED, observed=f"{address} is on {some(nodes)}", remedy=remedy)
     if unread:
         yield unknown(expected=EXPECTED, observed=f"the addresses of {some(unread)} were not read")
     elif owners and not twice:

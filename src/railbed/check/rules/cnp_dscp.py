@@ -24,16 +24,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.rule import Check, Judgement, fail, ok, unknown
+from railbed.check.rule import Check, Judgement, fail, ok
 from railbed.check.shared.agree import agreed, follow_rail
 from railbed.check.shared.card import CARD_PROBES
 from railbed.check.shared.congestion import (
     CONGESTION_PROBES,
-    NOT_SHOWN,
-    NOT_SHOWN_REMEDY,
     Congestion,
     congestion_of,
     dcqcn_obstacle,
+    not_shown,
 )
 from railbed.check.shared.fixes import set_value
 from railbed.check.shared.rdma import on_rdma_ports
@@ -51,7 +50,7 @@ def judge(port: PortView) -> Iterator[Judgement]:
         return
     shown = congestion_of(port)
     if shown is None or shown.cnp_dscp is None:
-        yield unknown(expected=expected, observed=NOT_SHOWN, remedy=NOT_SHOWN_REMEDY)
+        yield not_shown(port, expected)
     elif shown.cnp_dscp != wanted:
         yield fail(
             expected=expected, observed=f"CNPs with DSCP {shown.cnp_dscp}", fix=_fix(port, shown.cnp_dscp, _file(shown))

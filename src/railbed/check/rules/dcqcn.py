@@ -30,11 +30,10 @@ from railbed.check.rule import Check, Judgement, fail, ok, unknown
 from railbed.check.shared.card import CARD_PROBES
 from railbed.check.shared.congestion import (
     CONGESTION_PROBES,
-    NOT_SHOWN,
-    NOT_SHOWN_REMEDY,
     Congestion,
     congestion_of,
     dcqcn_obstacle,
+    not_shown,
 )
 from railbed.check.shared.rdma import on_rdma_ports, rdma_name
 from railbed.check.site import PortView
@@ -54,7 +53,7 @@ def judge(port: PortView) -> Iterator[Judgement]:
         return
     shown = congestion_of(port)
     if shown is None:
-        yield unknown(expected=expected, observed=NOT_SHOWN, remedy=NOT_SHOWN_REMEDY)
+        yield not_shown(port, expected)
     elif shown.ofed:
         yield _switches(port, shown.ofed, shown.folder, expected)
     else:
@@ -94,7 +93,7 @@ def _at_work(port: PortView, shown: Congestion, expected: str) -> Judgement:
     return unknown(
         expected=expected,
         observed="inbox driver: no setting to read, no CNPs counted yet",
-        remedy="mlxconfig -d DEVICE query ROCE_CC_PRIO_MASK_P1, or check again after some congestion",
+        remedy=f"mlxconfig -d {port.port.rdma} query ROCE_CC_PRIO_MASK_P1, or check again after some congestion",
         evidence=evidence,
     )
 

@@ -27,6 +27,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal
 
+from railbed.check.advice import fill_in
 from railbed.check.rule import Check, Judgement, fail, ok, skip, warn
 from railbed.check.shared.wording import some
 from railbed.check.site import NodeView, PortView
@@ -46,21 +47,22 @@ def judge(node: NodeView) -> Iterator[Judgement]:
         yield skip("no port on a rail")
         return
     facts = node.read(firewall.PROBE)
-    hard: list[str] = []
-    soft: list[str] = []
+    hard: dict[str, str] = {}
+    soft: dict[str, str] = {}
     for port in node.ports:
         for packet, name, needed in _packets(port):
             verdict = facts.verdict(packet)
             if verdict == "drop":
-                (hard if needed else soft).append(f"{name} dropped on {packet.netdev}")
+                (hard if needed else soft).setdefault(f"{name} dropped on {packet.netdev}", packet.netdev)
             elif verdict is None:
-                soft.append(f"{name} on {packet.netdev} unclear")
+                soft.setdefault(f"{name} on {packet.netdev} unclear", packet.netdev)
     working = [name for name, at_work in facts.managers.items() if at_work]
     who = ", ".join((*facts.backends, *working)) or "no firewall"
-    if hard:
-        yield fail(expected=EXPECTED, observed=some(dict.fromkeys(hard), 2), evidence="\n".join((who, *hard, *soft)))
-    elif soft:
-        yield warn(expected=EXPECTED, observed=some(dict.fromkeys(soft), 2), evidence="\n".join((who, *soft)))
+    if wrong := hard or soft:
+        # The rule for the first interface; those for others are made like it.
+        remedy = fill_in(CHECK.fix, node.site.cluster, f"{node.name}/{next(iter(wrong.values()))}")
+        evidence = "\n".join((who, *hard, *soft))
+        yield (fail if hard else warn)(expected=EXPECTED, observed=some(wrong, 2), remedy=remedy, evidence=evidence)
     else:
         yield ok(expected=EXPECTED, observed=f"accepted ({who})")
 

@@ -13,7 +13,7 @@ the job starts pushes other pages out and stalls every step for all, or the kern
 Fix
 ---
 See which processes use it (`ps aux --sort=-rss | head`), and end those that are not needed; stop a run in progress with
-`railbed train --stop RUN`, not by its processes. Unused huge pages count as taken: `sysctl vm.nr_hugepages`.
+`railbed train --stop`, not by its processes. Unused huge pages count as taken: `sysctl vm.nr_hugepages`.
 
 Source
 ------

@@ -23,11 +23,13 @@ PCI Express Base Specification (encoding); Linux kernel documentation, ABI/testi
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from railbed.check.rule import Check, Judgement, fail, ok, skip, unknown, warn
 from railbed.check.shared.card import CARD_PROBES
 from railbed.check.shared.rdma import on_rdma_ports, rdma_device
 from railbed.check.site import PortView
+from railbed.model.record import WRONG
 from railbed.probes import pcie
 from railbed.probes.pcie import PcieCard, carried_gbps
 
@@ -35,7 +37,7 @@ from railbed.probes.pcie import PcieCard, carried_gbps
 @on_rdma_ports
 def judge(port: PortView) -> Iterator[Judgement]:
     """Compare the link's bandwidth with the port's speed and with the card's maximum."""
-    card = _card(port)
+    address, card = _card(port)
     if card is None:
         yield skip("no PCIe link: a virtual device")
     elif card.virtual_function:
@@ -43,7 +45,12 @@ def judge(port: PortView) -> Iterator[Judgement]:
     elif card.speed_gts is None or card.width is None:
         yield unknown(expected="a PCIe link that carries the port", observed="the card does not report its link")
     else:
-        yield _judge_link(port, card, card.speed_gts, card.width)
+        judgement = _judge_link(port, card, card.speed_gts, card.width)
+        yield (
+            replace(judgement, remedy=CHECK.fix.replace("ADDRESS", address))
+            if judgement.verdict in WRONG
+            else judgement
+        )
 
 
 def _judge_link(port: PortView, card: PcieCard, speed_gts: float, width: int) -> Judgement:
@@ -58,10 +65,14 @@ def _judge_link(port: PortView, card: PcieCard, speed_gts: float, width: int) ->
     return warn(expected=expected, observed=observed) if below else ok(expected=expected, observed=observed)
 
 
-def _card(port: PortView) -> PcieCard | None:
-    cards = port.read(pcie.PROBE).cards.values()
+def _card(port: PortView) -> tuple[str, PcieCard | None]:
+    """Return the port's card with its PCI address, or what stands for that."""
+    cards = port.read(pcie.PROBE).cards.items()
     netdev, rdma = port.port.netdev, port.port.rdma
-    return next((card for card in cards if netdev in card.netdevs or rdma in card.rdma), None)
+    return next(
+        ((address or "ADDRESS", card) for address, card in cards if netdev in card.netdevs or rdma in card.rdma),
+        ("", None),
+    )
 
 
 def _port_speed(port: PortView) -> float | None:

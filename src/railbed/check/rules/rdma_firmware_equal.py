@@ -12,8 +12,8 @@ counters may have other meanings than those of its peers.
 
 Fix
 ---
-Update the cards that differ: `mlxfwmanager` or `mstflint -d ADDRESS query`, then `mstflint … burn`, and reset them.
-Replace cards of another kind, or put them on a separate rail.
+Update the cards that differ with `mlxfwmanager`, or query and burn them with `mstflint`, and reset them. Replace cards
+of another kind, or put them on a separate rail.
 
 Source
 ------

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from railbed.check.rule import Judgement, skip
+from railbed.check.rule import Judgement, skip, unknown
 from railbed.check.shared.card import Ability, card_of
 from railbed.check.shared.rdma import rdma_device
 from railbed.check.site import PortView
@@ -15,9 +15,6 @@ from railbed.probes.dcqcn import Ecn
 
 CONGESTION_PROBES: tuple[Probe[Any], ...] = (dcqcn.PROBE, infiniband.PROBE, pcie.PROBE)
 """What `congestion_of` reads."""
-
-NOT_SHOWN = "the driver shows no congestion control"
-NOT_SHOWN_REMEDY = "OFED has /sys/class/net/IF/ecn; the inbox mlx5 driver has cc_params in debugfs, for root"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +38,12 @@ def dcqcn_obstacle(port: PortView, expected: str) -> Judgement | None:
         return skip("the policy has ECN off")
     lacking = card_of(port).lacks(Ability.DCQCN)
     return skip(lacking, expected=expected) if lacking else None
+
+
+def not_shown(port: PortView, expected: str) -> Judgement:
+    """Return that the port's driver shows nothing, and where drivers show it."""
+    where = f"OFED has /sys/class/net/{port.port.netdev}/ecn; the inbox mlx5 driver has cc_params in debugfs, for root"
+    return unknown(expected=expected, observed="the driver shows no congestion control", remedy=where)
 
 
 def congestion_of(port: PortView) -> Congestion | None:

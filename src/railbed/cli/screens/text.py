@@ -103,7 +103,7 @@ class TextScreen(Screen):
                 self._out.print()
             self._show_heading(block)
             if detailed:
-                self._show_details(block.findings)
+                self._show_details(block)
             after_details = detailed
 
     def _show_heading(self, block: NodeGroup) -> None:
@@ -114,14 +114,14 @@ class TextScreen(Screen):
         separator = "\n" if text.cell_len + counts.cell_len > self._out.width else ""
         print_hanging(self._out, Text.assemble(text, separator, counts), indent=2)
 
-    def _show_details(self, findings: list[Finding]) -> None:
-        listed = [finding for finding in findings if self._verbose or finding.verdict not in IN_BRIEF]
+    def _show_details(self, block: NodeGroup) -> None:
+        listed = [same for same in block.alike if self._verbose or same[0].verdict not in IN_BRIEF]
         # A wide terminal has space for a column of names; on a narrow one it would squeeze the observations.
-        width = max((len(finding.check) for finding in listed), default=0) if self._out.width >= WIDE else 0
+        width = max((len(same[0].check) for same in listed), default=0) if self._out.width >= WIDE else 0
         for group in port_groups(listed, self._mask, merged=not self._verbose):
             self._show_finding(group, width)
         if not self._verbose:
-            self._show_in_brief(findings)
+            self._show_in_brief(block.findings)
 
     def _show_finding(self, group: PortGroup, width: int) -> None:
         finding = group.finding

@@ -58,7 +58,8 @@ def show(run: RunData) -> Sequence[Block] | None:
         blocks.append(Heading(group_of(findings[0]), count_verdicts(findings)))
         wrong = [finding for finding in findings if finding.verdict not in IN_BRIEF]
         if wrong:
-            blocks.append(Entries([_entry(group) for group in port_groups(wrong, NameMask(None))]))
+            alone = [(finding,) for finding in wrong]
+            blocks.append(Entries([_entry(group) for group in port_groups(alone, NameMask(None))]))
         rest = [finding for finding in findings if finding.verdict in IN_BRIEF]
         if rest:
             blocks.append(Fold(count_verdicts(rest), [_table(rest)]))
