@@ -2,7 +2,7 @@
 
 What
 ----
-`uname -n` differs on all nodes.
+`uname -n` differs on all nodes. Of nodes that share a name, the one that has it in the cluster file is right.
 
 Why
 ---
@@ -24,7 +24,7 @@ MPICH, Hydra process manager (a host is its name in the host file); NCCL source,
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from railbed.check.rule import Check, Judgement, fail, ok
 from railbed.check.shared.compare import gather, too_few
@@ -37,7 +37,7 @@ EXPECTED = "its own hostname"
 
 
 def judge(site: Site) -> Iterator[Judgement]:
-    """Blame every node that shares its name with another node."""
+    """Blame every node that shares its name with another node, except the one whose name it is in the cluster file."""
     names = gather(site, hostname.PROBE, lambda facts: facts.name, EXPECTED)
     yield from names.missing
     if not names.comparable:
@@ -45,7 +45,7 @@ def judge(site: Site) -> Iterator[Judgement]:
         return
     shared = {node: _twins(node, names.values) for node in names.values}
     for node, twins in shared.items():
-        if twins:
+        if twins and not _is_rightful(node, twins, names.values[node]):
             yield fail(
                 subject=node,
                 expected=EXPECTED,
@@ -56,6 +56,15 @@ def judge(site: Site) -> Iterator[Judgement]:
         yield ok(
             expected=EXPECTED, observed=f"{plural(len(names.values), 'node')}, {plural(len(names.values), 'name')}"
         )
+
+
+def _is_rightful(node: str, twins: Sequence[str], name: str) -> bool:
+    """Whether the name is that of this node in the cluster file, and of no twin; either may have a domain."""
+    return _is_of(node, name) and not any(_is_of(twin, name) for twin in twins)
+
+
+def _is_of(node: str, name: str) -> bool:
+    return node == name or name.startswith(f"{node}.") or node.startswith(f"{name}.")
 
 
 def _fix(node: str, before: str) -> Fix:
