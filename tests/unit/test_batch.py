@@ -228,19 +228,24 @@ async def as_root(script: str, password: str) -> Output:
         return await anext(outputs)
 
 
-async def test_sudo_gets_its_password_and_nobody_else_sees_it(not_root: Path) -> None:
-    task = asyncio.create_task(
-        as_root(f"touch {not_root}/begun; until [ -e {not_root}/end ]; do sleep 0.1; done", PASSWORD)
-    )
+@pytest.mark.parametrize("password", [PASSWORD, ""], ids=["asked", "not asked"])
+async def test_sudo_gets_its_password_and_the_script_and_nobody_else_sees_them(not_root: Path, password: str) -> None:
+    if not password:
+        (not_root / "sudo").write_text('#!/bin/sh\n[ "$1" = -n ] && shift && exec "$@"\n')
+    content = "what is written to a file"
+    waiting = f"touch {not_root}/begun; until [ -e {not_root}/end ]; do sleep 0.1; done"
+    task = asyncio.create_task(as_root(f"printf %s '{content}'; {waiting}", password))
     async with asyncio.timeout(60):
         while not (not_root / "begun").exists():
             await asyncio.sleep(0.05)
     for file in (*Path("/proc").glob("[0-9]*/cmdline"), *Path("/proc").glob("[0-9]*/environ")):
         with suppress(OSError):
-            assert PASSWORD.encode() not in file.read_bytes(), file
+            shown = file.read_bytes()
+            assert PASSWORD.encode() not in shown, file
+            assert content.encode() not in shown, file
     (not_root / "end").touch()
     output = await task
-    assert (output.exit, output.stderr) == (0, b"")
+    assert (output.exit, output.stdout, output.stderr) == (0, content.encode(), b"")
     assert PASSWORD not in str(output)
 
 

@@ -29,28 +29,35 @@ EVIDENCE_BYTES = 64 * 1024
 PROLOGUE = r"""PATH="$PATH:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"; LC_ALL=C; export PATH LC_ALL
 watch='exec 3<&0 </dev/null
 (trap "" TERM; cat <&3; kill -s TERM 0; sleep 1; kill -s KILL 0) >/dev/null 2>&1 & watcher=$!'
-watched="$watch; (eval \"\$1\") 3<&-; code=\$?; kill -s KILL \$watcher; exit \$code"
+watched="script=\$(head -c \$1); $watch; (eval \"\$script\") 3<&-; code=\$?; kill -s KILL \$watcher; exit \$code"
 as_root() {
-  if [ "$(id -u)" = 0 ]; then eval "$1"
+  if [ "$(id -u)" = 0 ]; then eval "$2"
   elif ! command -v sudo >/dev/null 2>&1; then echo 'sudo: not installed' >&2; exit 1
-  elif [ -z "$sudo_password" ]; then exec sudo -n sh -c "$watched" sh "$1" <&3
-  else as_root_with_password "$1"; fi
+  elif [ -z "$sudo_password" ]; then through_sudo "$1" "$2" -n
+  else
+    printf '%s\n' "$sudo_password" | sudo -S -p '' -v || exit 1
+    through_sudo "$1" "$sudo_password$newline$2" -S -p ''
+  fi
 }
-as_root_with_password() {
-  printf '%s\n' "$sudo_password" | sudo -S -p '' -v || exit 1
-  pipe=$(mktemp -d) && mkfifo "$pipe/in" || exit 1
-  { printf '%s\n' "$sudo_password"; exec cat <&3; } >"$pipe/in" 2>/dev/null & feeder=$!
-  sudo -S -p '' sh -c "$watched" sh "$1" <"$pipe/in"; code=$?
-  kill $feeder 2>/dev/null; rm -rf "$pipe"; exit $code
+through_sudo() {
+  length=$1 input=$2; shift 2
+  { sh -c 'echo $PPID'; printf %s "$input"; exec cat <&3; } 2>/dev/null | {
+    read -r feeder; sudo "$@" sh -c "$watched" sh "$length"; code=$?
+    { kill -s PIPE "$feeder"; kill -s KILL "$feeder"; } 2>/dev/null; exit $code
+  }
 }
+newline='
+'
 eval "$watch"
 """
 """Standard input stays open as long as the shell is needed. When it closes, because the shell is ended or railbed or
 the connection is gone, the watcher ends the shell and all processes started there: sshd does not forward signals to
 root. A command run through sudo has its own watcher, since only root may end it.
 
-sudo reads a password from its standard input, which is also that watcher's: the feeder writes the password and then
-passes on the end of our input. A wrong password is noticed before that: sudo would wait for another one."""
+Such a command is not an argument of sudo either: everybody on the machine can read the arguments of every process. A
+feeder, whose first line is the number of its process, writes the password and the script, of known length, to sudo's
+standard input, and then passes on the end of our input, for which that watcher waits. It ends with SIGPIPE, which no
+shell reports. A wrong password is noticed before that: sudo would wait for another one."""
 EPILOGUE = "kill -s KILL $watcher\n"
 
 
@@ -93,7 +100,7 @@ def render_script(commands: Sequence[Command], marker: str, *, sudo_password: st
 
 def _render_command(command: Command, marker: str) -> str:
     guard = f"command -v {command.tool} >/dev/null 2>&1 || exit 127; " if command.tool else ""
-    run = "as_root" if command.as_root else "exec 3<&-; eval"
+    run = f"as_root {len(command.script.encode())}" if command.as_root else "exec 3<&-; eval"
     return (
         f"( {guard}{run} {shlex.quote(command.script)} ) </dev/null; code=$?\n"
         f"printf '\\n%s %s\\n' {marker} $code; printf '\\n%s\\n' {marker} >&2\n"
