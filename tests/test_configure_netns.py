@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from railbed import clusterfile
-from railbed.probes.pending_change import LOCK
+from railbed.probes.pending_change import FOLDER, LOCK
 from tests.support.background import Background
 from tests.support.cli import RAILBED, environment
 from tests.support.configuring import applied, changes, configure, named, runs_of
@@ -248,9 +248,8 @@ def test_a_second_configure_is_refused_and_names_the_first(lab: RunningLab) -> N
 
 def test_a_node_that_somebody_else_changes_is_left_alone(lab: RunningLab) -> None:
     """A run in another folder, or on another machine, holds the lock of the node."""
-    holding = lab.start_inside(
-        "node1", f"exec 9>>{LOCK}; flock 9; echo run x of ada >{LOCK}; echo ready; read x; : >{LOCK}"
-    )
+    locking = f"mkdir -pm 700 {FOLDER}; exec 9>>{LOCK}; flock 9; echo run x of ada >{LOCK}"
+    holding = lab.start_inside("node1", f"{locking}; echo ready; read x; : >{LOCK}")
     assert holding.stdout is not None
     try:
         assert holding.stdout.readline() == "ready\n"

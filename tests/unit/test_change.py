@@ -52,7 +52,8 @@ nodes:
 @pytest.fixture(autouse=True)
 def lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The lock of this machine is shared with everything else that runs here."""
-    path = tmp_path / "change.lock"
+    path = tmp_path / "railbed" / "change.lock"
+    monkeypatch.setattr(change, "FOLDER", str(path.parent))
     monkeypatch.setattr(change, "LOCK", str(path))
     return path
 

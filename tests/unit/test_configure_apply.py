@@ -55,7 +55,8 @@ async def test_devices_are_changed_at_the_same_time(monkeypatch: pytest.MonkeyPa
 
 async def test_the_steps_of_a_device_run_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first step is the slowest: run at once, it would be the last."""
-    monkeypatch.setattr(change, "LOCK", str(tmp_path / "lock"))
+    monkeypatch.setattr(change, "FOLDER", str(tmp_path / "railbed"))
+    monkeypatch.setattr(change, "LOCK", str(tmp_path / "railbed" / "change.lock"))
     file = tmp_path / "order"
     steps = [f"sleep {delay}; echo {number} >>{file}" for number, delay in enumerate((0.2, 0.1, 0))]
     async with live_connector() as connect, Fleet([Target(name="n1", host="local")], connect) as fleet:

@@ -5,7 +5,8 @@
 
 In both cases a guard on the device holds the undo, in its own session. Its input ends when our shell there ends: when
 railbed is killed, when the connection breaks, or when the time is up. Nothing that ends the shell ends the guard. Files
-show its state:
+in FOLDER show its state. It is a folder of root alone, or nothing is changed: anybody who could create files beside the
+mark, or hold the lock, could stop the guard, or have a change that stays reported as undone:
 
     MARK (armed) ── input ends ──> MARK.undoing ── done ────> none
          │                              └───────── failed ──> MARK.failed, with what the commands printed
@@ -34,12 +35,11 @@ from dataclasses import replace
 from railbed.errors import DeviceError
 from railbed.fleet.fleet import Fleet
 from railbed.model.fix import FileStep, Fix, RunStep, Step
-from railbed.probes.pending_change import LOCK
+from railbed.probes.pending_change import FOLDER, LOCK
 from railbed.transport.base import Command
 
-MARK = "/tmp/railbed-change-"  # noqa: S108  (on the node, under a name that nobody can guess)
-BUSY = 75
-"""The exit status if somebody else is changing the device."""
+BUSY, UNSAFE = 75, 77
+"""The exit status if somebody else is changing the device, and if FOLDER is not a folder of root alone."""
 DAY = 24 * 3600
 CONFIRM_SECONDS = 120
 """How long a device waits for the confirmation of a change before it restores itself."""
@@ -155,7 +155,7 @@ class _Guard:
     def __init__(self, fleet: Fleet, fix: Fix, seconds: int, holder: str, *, alone: bool) -> None:
         self.fix = fix
         self._fleet = fleet
-        self._mark = f"{MARK}{secrets.token_hex(6)}"
+        self._mark = f"{FOLDER}/change-{secrets.token_hex(6)}"
         script = guard_script(fix.undo, self._mark, seconds, holder=describe_holder(holder), alone=alone)
         command = Command(key="guard", script=script, timeout=DAY, as_root=True, endless=True)
         self._task = asyncio.create_task(fleet.ask(fix.device, command))
@@ -165,6 +165,8 @@ class _Guard:
         output = await self._fleet.ask(self.fix.device, command)
         if output.exit == BUSY:
             raise BeingChanged(f"{self.fix.device} is being changed by somebody else: {output.trouble}")
+        if output.exit == UNSAFE:
+            raise Refused(f"{self.fix.device} cannot be changed: {output.trouble}", hint=f"remove {FOLDER} there")
         if output.exit != 0:
             raise NotChanged(f"{self.fix.device} cannot be changed: {output.trouble}{self._at(output.text)}")
 
@@ -207,27 +209,45 @@ def guard_script(undo: Iterable[Step], mark: str, seconds: int, *, holder: str, 
     undoing = f"""umask 077
 : >{mark}
 cat 9>&-
-mv {mark} {mark}.undoing || {{ {done}; exit 0; }}
+mv {mark} {mark}.undoing || [ -e {mark} ] || {{ {done}; exit 0; }}
+log={mark}.log
+: >$log || log=/dev/null
 if (
 exec 9>&-
+umask 022
 code=0
 {"".join(f"{_step(step)} || code=1{NEWLINE}" for step in undo)}exit $code
-) >{mark}.log 2>&1; then rm {mark}.log; {done}; else {failed}; cat {mark}.log >>{LOCK}; mv {mark}.log {mark}.failed; fi
-rm {mark}.undoing"""
+) >$log 2>&1; then {done}; else
+{failed}
+cat $log >>{LOCK}; cat $log >>{mark}.undoing
+mv {mark}.undoing {mark}.failed || mv {mark} {mark}.failed
+fi
+rm -f {mark}.log {mark} {mark}.undoing"""
     busy = f"{{ grep -m 1 . {LOCK} || echo an experiment; }} >{mark}.new; mv {mark}.new {mark}.busy"
-    # If nothing reads the output, printing would end the shell before it has undone anything.
+    reading = f'script=$(head -c {len(undoing.encode())}); eval "$script"'
+    # If nothing reads the output, printing would end the shell before it has undone anything. The guard reads its
+    # script, since everybody on the device can read the arguments of every process.
     return f"""exec 3<&- >/dev/null 2>&1
-umask 022
+umask 077
+{private_folder()} || exit
 exec 9>>{LOCK}
 if command -v flock && ! flock {lock} -w 5 9; then {busy}; exit; fi
 {begin}
-sleep {seconds} 9>&- | setsid sh -c {shlex.quote(undoing)}
+{{ printf %s {shlex.quote(undoing)}; exec sleep {seconds} 9>&-; }} | setsid sh -c {shlex.quote(reading)}
 """
+
+
+def private_folder() -> str:
+    """Return the command that creates FOLDER, and fails with a sentence if it is not a folder of this user alone."""
+    mine = f"""[ "$(stat -c '%F %u %a' {FOLDER} 2>&1)" = "directory $(id -u) 700" ]"""
+    refusal = f'echo "{FOLDER} is not a folder of $(id -un) alone: $(ls -ld {FOLDER} 2>&1)" >&2'
+    return f"{{ mkdir -m 700 {FOLDER} 2>/dev/null; {mine} || {{ {refusal}; false; }}; }}"
 
 
 def apply_script(apply: Iterable[Step], mark: str) -> str:
     """Return a script that waits for the guard and applies the steps until one fails, whose number it prints."""
-    waiting = f"""until [ -e {mark} ]; do
+    waiting = f"""{private_folder()} || exit {UNSAFE}
+until [ -e {mark} ]; do
 if [ -e {mark}.busy ]; then cat {mark}.busy >&2; rm {mark}.busy; exit {BUSY}; fi
 sleep 0.05
 done"""
@@ -265,12 +285,13 @@ def _write(step: FileStep) -> str:
     if step.content is None:
         return f"rm -f {path}" + (f"; rmdir --ignore-fail-on-non-empty {folder}" if step.own_folder else "")
     making = f"mkdir -p {folder} && " if step.own_folder else ""
-    rights = [f'chmod {step.mode} "$new"'] if step.mode else []
-    rights += [f'chown {step.owner} "$new"'] if step.owner else []
+    rights = [f'chmod {shlex.quote(step.mode)} "$new"'] if step.mode else []
+    rights += [f'chown {shlex.quote(step.owner)} "$new"'] if step.owner else []
     # Joined by hand: `set -e` has no effect in a command whose failure is handled, as every step's is.
-    copying = '{ [ ! -e "$file" ] || { chmod --reference="$file" "$new" && chown --reference="$file" "$new"; }; }'
+    as_it_is = 'chmod --reference="$file" "$new" && chown --reference="$file" "$new"'
+    copying = f'if [ -e "$file" ]; then {as_it_is}; else chmod 644 "$new"; fi'
     writing = " && ".join([f'printf %s {shlex.quote(step.content)} >"$new"', copying, *rights, 'mv "$new" "$file"'])
-    return f"""umask 022; {making}file=$(readlink -f {path}) || exit 1; new=$file.railbed-new
+    return f"""umask 022; {making}file=$(readlink -f {path}) && new=$(mktemp "$file.XXXXXX") || exit 1
 {writing} || {{ rm -f "$new"; exit 1; }}"""
 
 

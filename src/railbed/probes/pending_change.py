@@ -8,7 +8,9 @@ from railbed.errors import ParseError
 from railbed.model.probe import Probe
 from railbed.parsing.text import sections
 
-LOCK = "/run/railbed-change.lock"
+FOLDER = "/run/railbed"
+"""On a node: root's alone, so that nobody else can read, hold or prepare what is in it."""
+LOCK = f"{FOLDER}/change.lock"
 COMMAND = f"""
 lock={LOCK}
 [ -s $lock ] || {{ echo '==> none <=='; exit 0; }}
@@ -44,4 +46,5 @@ PROBE = Probe(
     command=COMMAND,
     parse=parse,
     facts=PendingChange,
+    needs_root=True,
 )
