@@ -124,7 +124,7 @@ def test_between_two_starts_the_run_was_stopped(run: OpenRun) -> None:
             run.append(events.TrainingStarted(subject="a", run="a", recipe={}, time=START + start))
             for second in range(start, start + 60):
                 writer.append(sample(second, 0))
-    run.finish("interrupted", 130)
+    run.finish("stopped", 130)
     timeline = Timeline(run.folder)
     assert timeline.starts() == [timeline.start, START + 400]
     nodes = {"node1": {"host": "a"}, "node2": {"host": "b"}}
