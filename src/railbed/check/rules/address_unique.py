@@ -21,40 +21,59 @@ RFC 5227, IPv4 address conflict detection: Linux does not look for conflicts on 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from railbed.check.rule import Check, Judgement, fail, ok, unknown
 from railbed.check.shared.wording import some
 from railbed.check.site import Site
+from railbed.model.cluster import Port
 from railbed.model.text.amount import plural
 from railbed.probes import ip_addr
+from railbed.probes.ip_addr import Address
 
 EXPECTED = "each rail address on one node"
 
 
 def judge(site: Site) -> Iterator[Judgement]:
     """Gather who has each rail address."""
-    rail_addresses = {str(port.address) for _, port in site.cluster.ports()}
-    if not rail_addresses:
+    ports = {str(port.address): (node, port) for node, port in site.cluster.ports()}
+    if not ports:
         return
-    owners: dict[str, list[str]] = {}
+    owners: dict[str, dict[str, tuple[str, Address]]] = {}
     unread = []
     for node in site.nodes:
         facts = node.try_read(ip_addr.PROBE)
         if facts is None:
             unread.append(node.name)
             continue
-        own = {address.address for addresses in facts.interfaces.values() for address in addresses}
-        for address in own & rail_addresses:
-            owners.setdefault(address, []).append(node.name)
-    twice = {address: nodes for address, nodes in owners.items() if len(nodes) > 1}
-    for address, nodes in sorted(twice.items()):
-        remedy = CHECK.fix.replace("ADDRESS", address)
-        yield fail(expected=EXPECTED, observed=f"{address} is on {some(nodes)}", remedy=remedy)
+        own = [(name, address) for name, addresses in facts.interfaces.items() for address in addresses]
+        for netdev, address in own:
+            if address.address in ports:
+                owners.setdefault(address.address, {}).setdefault(node.name, (netdev, address))
+    twice = {text: nodes for text, nodes in owners.items() if len(nodes) > 1}
+    for text, nodes in sorted(twice.items()):
+        yield _duplicate(text, nodes, *ports[text])
     if unread:
         yield unknown(expected=EXPECTED, observed=f"the addresses of {some(unread)} were not read")
     elif owners and not twice:
         yield ok(expected=EXPECTED, observed=f"{plural(len(owners), 'address', 'addresses')}, each on one node")
+
+
+def _duplicate(address: str, nodes: Mapping[str, tuple[str, Address]], owner: str, port: Port) -> Judgement:
+    """Blame the only node that has the address of another; if there are several, or none is right, the cluster."""
+    strangers = [node for node in nodes if node != owner]
+    if len(strangers) > 1 or owner not in nodes:
+        remedy = CHECK.fix.replace("ADDRESS", address)
+        return fail(expected=EXPECTED, observed=f"{address} is on {some(nodes)}", remedy=remedy)
+    (stranger,) = strangers
+    netdev, here = nodes[stranger]
+    return fail(
+        subject=f"{stranger}/{netdev}",
+        expected=EXPECTED,
+        observed=f"has {address}, the address of {owner}/{port.netdev}",
+        remedy=f"if {owner} is to have it: `ip addr del {address}/{here.prefix} dev {netdev}` on {stranger}, and "
+        f"`ip neigh flush to {address}` on the other nodes; {stranger} may have been cloned from {owner}",
+    )
 
 
 CHECK = Check(
