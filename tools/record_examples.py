@@ -382,6 +382,15 @@ EXAMPLES: tuple[Event, ...] = (
         nodes=[events.NodeGradients(node="node1", carrier="rdma", gradient_bytes=1_900_000, rails=[_RAIL])],
         time=TIME,
     ),
+    events.RestartChecked(
+        message="probable cause: node2/rail0: MTU 1400, before the launch: MTU 9000 (mtu); node3 did not answer",
+        generation=1,
+        failed=1,
+        compared=True,
+        unread={"node3": "no answer within 8 s"},
+        seconds=8.1,
+        time=TIME,
+    ),
     events.CaughtUp(
         message="the restart cost 35.0 s",
         lost_seconds=35.0,

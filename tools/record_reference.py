@@ -13,8 +13,14 @@ from railbed.model.record import Event, Record
 from railbed.store import to_line
 from tools.record_examples import CHANGE, EXAMPLES, FINDING, MEASUREMENT
 
+FINDINGS = (
+    "One rule's judgement of one subject. `verdict` is fail, unknown, warn, skipped or ok. A finding with a "
+    "`generation` is from the check at the moment when that generation of ranks ended early (`restart_checked`): it is "
+    "worse than before the launch, and `before` is what was observed then, or null if nothing was. Such findings do "
+    "not change the exit code."
+)
 KINDS: tuple[tuple[str, Record, str], ...] = (
-    ("finding", FINDING, "One rule's judgement of one subject. `verdict` is fail, unknown, warn, skipped or ok."),
+    ("finding", FINDING, FINDINGS),
     ("measurement", MEASUREMENT, "A number with its unit; what was measured is in the labels."),
     ("change", CHANGE, "One difference between what is and what would be. `action` is add, remove or set."),
     ("event", EXAMPLES[0], "Something that happened. `name` says what, `data` has the fields of that event."),

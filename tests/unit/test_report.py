@@ -328,6 +328,25 @@ def test_a_restart_costs_all_the_time_without_progress_and_has_the_reason_that_w
     assert "it restarted once and lost 35.0 s" in build(run).verdict
 
 
+def test_a_restart_is_shown_with_what_had_changed_since_the_launch() -> None:
+    texts = {"subject": "b/eth1", "observed": "MTU 1400", "remedy": "ip link set dev eth1 mtu 9000"}
+    records: list[Record] = [
+        finding(Verdict.OK, check="link_up", subject="b/eth1"),
+        started(1, 0.0, "a", "b"),
+        event(name="restart", message="no step for 4.5 s", data={"generation": 1}, time=STARTED + 20),
+        finding(Verdict.FAIL, check="mtu", generation=1, before="MTU 9000", time=STARTED + 21, **texts),
+        finding(Verdict.FAIL, check="bond", generation=2, time=STARTED + 21, **texts),
+        finding(Verdict.FAIL, check="firewall", generation=1, time=STARTED + 500, **texts),
+        started(2, 25.0, "a", "b"),
+    ]
+    run = read(plain_run(records))
+    (restart,) = restarts(run)
+    assert [change.check for change in restart.before.changes] == ["mtu"]
+    listing = "b/eth1: MTU 1400, before the launch: MTU 9000 (mtu). ip link set dev eth1 mtu 9000"
+    assert f"Changed since the launch: {listing}" in text_of(build(run))
+    assert [finding.check for finding in run.findings] == ["link_up"]
+
+
 def test_restarts_that_were_made_good_together_count_once() -> None:
     records = [
         started(1, 0.0, "a"),

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from railbed.check.judge import essential_checks, probes_needed
+from railbed.check.judge import essential_checks, probes_needed, restart_checks
 from railbed.cli.slurm.loading import load_between
 from railbed.cli.verbs.train.command import PROBES
 from railbed.discover import observation
 from railbed.launch import fabric
-from railbed.model.cluster import Cluster, Node
 from railbed.model.probe import PairTest
 from railbed.train.capacity import memory as capacity
+from tests.unit.test_pairs import cluster_of
 
 MEANWHILE = """
 import asyncio, sys
@@ -54,7 +54,7 @@ def test_a_training_loads_its_modules_while_nodes_are_read_and_none_afterwards()
 
 
 def test_a_training_reads_ahead_what_it_needs_from_nodes_and_nothing_else() -> None:
-    site = Cluster(name="two", nodes={name: Node(host=name) for name in ("node1", "node2")})
-    needed = {*probes_needed(essential_checks(), site), *capacity.FACTS, *fabric.FACTS}
+    rules = [*essential_checks(), *restart_checks()]
+    needed = {*probes_needed(rules, cluster_of([[0], [0]])), *capacity.FACTS, *fabric.FACTS}
     of_nodes = {probe for probe in needed if probe.runs_on == "node" and not isinstance(probe.command, PairTest)}
     assert set(PROBES) == of_nodes - set(observation.PROBES)

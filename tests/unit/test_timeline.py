@@ -22,7 +22,7 @@ from railbed.model.series import Sample, Series
 from railbed.store import OpenRun, open_run
 from railbed.store.notes import note_in_runs
 from railbed.store.series import SeriesWriter
-from railbed.store.timeline import StepAt, Timeline
+from railbed.store.timeline import Mark, StepAt, Timeline
 
 RX = Series("node1", "net_rx_bytes", "eth1")
 MEMORY = Series("node1", "memory_used_bytes")
@@ -220,7 +220,7 @@ def test_a_fault_in_the_lab_is_noted_in_the_run_in_progress(run: OpenRun) -> Non
     assert not timeline.refresh()
     note_in_runs("lab", [fault])
     assert timeline.refresh()
-    assert timeline.marks() == [(START, "fault", "node1", "slow 100M")]
+    assert timeline.marks() == [Mark(START, "fault", "node1", "slow 100M")]
     assert (run.folder / "notes.jsonl").stat().st_mode & 0o777 == 0o600
     run.finish("done", 0)
 

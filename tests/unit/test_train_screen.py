@@ -8,7 +8,8 @@ import pytest
 
 from railbed.cli.screens.train import TrainScreen
 from railbed.cli.tally import Conclusion, Tally, conclude
-from railbed.model.record import Measurement, Record
+from railbed.model.record import Finding, Measurement, Record, Verdict
+from railbed.train.progress.outcome import Ending
 from tests.support.events import event
 
 
@@ -36,6 +37,29 @@ def test_the_last_line_explains_exit_1(capsys: pytest.CaptureFixture[str]) -> No
     assert lines[0].startswith("trained 2 of 2 steps, 1 restart, which cost 35.0 s: loss 5.000")
     assert lines[-1] == "exit 1: trained to the end, but node3 was lost at step 1 (no word for 4 s)"
     assert "the restart cost 35.0 s" in err
+
+
+def test_what_changed_before_a_restart_is_one_line_and_does_not_decide_the_exit_code(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    changed = Finding(
+        check="mtu",
+        subject="node2/rail0",
+        verdict=Verdict.FAIL,
+        expected="MTU 9000",
+        observed="MTU 1400",
+        why="…",
+        generation=1,
+        before="MTU 9000",
+    )
+    cause = "probable cause: node2/rail0: MTU 1400, before the launch: MTU 9000 (mtu)"
+    checked = event(name="restart_checked", message=cause, data={"generation": 1, "failed": 1})
+    shown(event(name="restart", message="no step for 4.5 s"), changed, checked)
+    assert [line.strip() for line in capsys.readouterr().err.splitlines() if "MTU" in line] == [cause]
+    tally, ending = Tally(), Ending([])
+    tally.count(changed)
+    ending.add_record(changed)
+    assert (conclude(tally), ending.event()) == (Conclusion(0), None)
 
 
 def test_a_run_that_ends_well_says_nothing_of_its_exit_code(capsys: pytest.CaptureFixture[str]) -> None:

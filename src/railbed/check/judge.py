@@ -36,6 +36,11 @@ def essential_checks() -> list[Check[Any]]:
     return [check for check in all_checks().values() if check.essential]
 
 
+def restart_checks() -> list[Check[Any]]:
+    """Return the rules that are judged again when the ranks of a training restart."""
+    return [check for check in all_checks().values() if check.at_restart]
+
+
 class _WouldRead(Exception):
     """Raised when a rule reads facts before there are any."""
 

@@ -49,6 +49,9 @@ class Check(DocumentedRule, Generic[S]):
     """Training depends on it: `train` judges it first, and `check` does not pass while it is unknown."""
     on_request: bool = False
     """Judged only if it is named: most clusters do without."""
+    at_restart: bool = False
+    """Judged again when the ranks of a training restart: a person may have changed it meanwhile. Its probes take one
+    round, each node for itself, and hardly load a node."""
 
 
 def ok(*, expected: str, observed: str, subject: str = "", evidence: str = "") -> Judgement:

@@ -44,7 +44,7 @@ class Tally:
     def count(self, record: Record) -> None:
         """Count a record."""
         match record:
-            case Finding():
+            case Finding(generation=None):  # what was wrong at a restart does not decide how the run ended
                 self._count_finding(record)
             case Change():
                 self.changes += 1

@@ -47,6 +47,8 @@ class Fleet:
         """Seconds that a device has to answer."""
         self._limit = AdaptiveLimit(at_once)
         self._overload = OverloadMonitor()
+        self._is_guest = False
+        """Whether the connections belong to others, who run programs over them."""
         self._open: dict[str, tuple[Transport, AsyncExitStack]] = {}
         self._opening = {target.name: asyncio.Lock() for target in self.targets}
 
@@ -64,6 +66,15 @@ class Fleet:
         """Return some of the devices as a fleet that shares its connections with this one, which closes them."""
         part = copy(self)
         part.targets = tuple(target for target in self.targets if target.name in devices)
+        return part
+
+    def guest(self, devices: Container[str], *, timeout: float) -> Fleet:
+        """Return some of the devices as a fleet that leaves connections alone, even those of a device that is late.
+
+        Programs of others run over them: the agents of a training end their ranks when a connection ends.
+        """
+        part = self.only(devices)
+        part.timeout, part._is_guest = timeout, True  # noqa: SLF001  (a copy of this one)
         return part
 
     async def run(
@@ -154,7 +165,7 @@ class Fleet:
                 failure = self._failure(target.name, outputs, commands, self._no_answer(target.name, outputs), start)
             except DeviceError as error:
                 failure = self._failure(target.name, outputs, commands, error, start)
-            if failure:
+            if failure and not self._is_guest:
                 await self.hang_up(target.name)
         seconds = time.monotonic() - start
         return DeviceAnswer(device=target.name, outputs=tuple(outputs), failure=failure, seconds=seconds)

@@ -17,6 +17,7 @@ from railbed.launch.agentlink import NodeMessage
 from railbed.launch.job import RankStart
 from railbed.launch.protocol import SILENCE_SECONDS
 from railbed.launch.ranks import Failure, RankWatch
+from railbed.model.events.milestones import LOST_OTHERS
 
 VICTIM_SECONDS = SILENCE_SECONDS + 1.5
 """How long to wait for the cause if a rank only lost the others: longer than it takes to notice a silent node."""
@@ -52,7 +53,7 @@ class Generation:
 
     def describe(self) -> str:
         """Return the reason it ended, for the sentence that gives up."""
-        return self.suspect.why if self.suspect else "a rank lost the others"
+        return self.suspect.why if self.suspect else LOST_OTHERS
 
     def _interference(self) -> Failure | None:
         """Return the failure if a stranger interfered with the ranks, which is not the fault of a node."""
@@ -79,7 +80,7 @@ class Generation:
             # The cause is elsewhere and may take a while to show. Until then this rank is silent for a good reason.
             self.ranks.excuse(rank, VICTIM_SECONDS)
             if self._victim is None:
-                self._victim = Failure(node, "a rank lost the others, and none of them failed")
+                self._victim = Failure(node, f"{LOST_OTHERS}, and none of them failed")
                 self._victim_deadline = time.monotonic() + VICTIM_SECONDS
             return None
         if not code and self.ranks.has_done(rank):

@@ -37,6 +37,7 @@ from railbed.launch.protocol import Message
 from railbed.launch.reachability import Reachability
 from railbed.launch.roster import Roster
 from railbed.model import events
+from railbed.model.events.milestones import RETURNED
 from railbed.model.progress import progress
 from railbed.model.record import Event, Record
 from railbed.model.text.amount import plural
@@ -218,7 +219,7 @@ class Supervisor:
                 return
             returned = self._roster.returned() if self._job.may_regroup else []
             if returned:
-                yield self._restart(returned[0], f"{' and '.join(returned)} returned")
+                yield self._restart(returned[0], f"{' and '.join(returned)} {RETURNED}")
                 return
 
     def _restart(self, node: str, message: str) -> Event:

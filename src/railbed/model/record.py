@@ -33,6 +33,8 @@ Certainty = Literal["certain", "likely", "possible"]
 """`certain`: a device counted exactly this; `likely`: several observations agree; `possible`: there are other
 explanations."""
 
+CHECK_SECONDS = 30.0
+"""The nodes are checked within this time after a generation ended early."""
 WRONG = (Verdict.FAIL, Verdict.WARN)
 """Verdicts about something that is not as expected, and that a fix may repair."""
 
@@ -62,8 +64,19 @@ class Finding:
     """When it was over; None if it was not, or if there is no `since`."""
     certainty: Certainty | None = None
     """How certain a verdict is that explains what happened."""
+    generation: int | None = None
+    """The generation of ranks whose early end made railbed check the nodes again; None for all other findings."""
+    before: str | None = None
+    """With `generation`: what the check before the launch observed; None if it did not judge this."""
     time: float = field(default_factory=time.time)
     kind: Literal["finding"] = "finding"
+
+    def is_of_restart(self, generation: int | None, time: float) -> bool:
+        """Whether it was judged because this generation ended early at this time.
+
+        A job that Slurm starts again numbers its generations anew, in the same records.
+        """
+        return self.generation is not None and self.generation == generation and 0 <= self.time - time <= CHECK_SECONDS
 
 
 OF_STATE = frozenset({"validation_loss", "peak_memory_bytes"})

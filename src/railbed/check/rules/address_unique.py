@@ -84,4 +84,5 @@ CHECK = Check(
     judge=judge,
     doc=__doc__,
     essential=True,
+    at_restart=True,
 )

@@ -69,4 +69,5 @@ CHECK = Check(
     judge=judge,
     doc=__doc__,
     essential=True,
+    at_restart=True,
 )

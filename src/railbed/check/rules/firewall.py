@@ -89,4 +89,5 @@ CHECK = Check(
     needs=(firewall.PROBE,),
     judge=judge,
     doc=__doc__,
+    at_restart=True,
 )

@@ -60,4 +60,5 @@ CHECK = Check(
     needs=(infiniband.PROBE,),
     judge=judge,
     doc=__doc__,
+    at_restart=True,
 )

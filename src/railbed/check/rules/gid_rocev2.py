@@ -99,4 +99,5 @@ CHECK = Check(
     needs=(*CARD_PROBES, ibv_devinfo.PROBE),
     judge=judge,
     doc=__doc__,
+    at_restart=True,
 )

@@ -67,4 +67,5 @@ CHECK = Check(
     needs=(memory.PROBE, agents.PROBE),
     judge=judge,
     doc=__doc__,
+    at_restart=True,
 )

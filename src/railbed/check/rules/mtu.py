@@ -75,5 +75,11 @@ def _mtu(port: PortView) -> int | None:
 
 
 CHECK = Check(
-    name="mtu", title="MTU as in the cluster file", scope="port", needs=(ip_link.PROBE,), judge=judge, doc=__doc__
+    name="mtu",
+    title="MTU as in the cluster file",
+    scope="port",
+    needs=(ip_link.PROBE,),
+    judge=judge,
+    doc=__doc__,
+    at_restart=True,
 )

@@ -94,4 +94,5 @@ CHECK = Check(
     judge=judge,
     doc=__doc__,
     essential=True,
+    at_restart=True,
 )

@@ -75,4 +75,5 @@ CHECK = Check(
     needs=(ip_route.PROBE,),
     judge=judge,
     doc=__doc__,
+    at_restart=True,
 )

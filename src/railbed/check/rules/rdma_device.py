@@ -95,4 +95,5 @@ CHECK = Check(
     needs=(rdma_link.PROBE, infiniband.PROBE),
     judge=judge,
     doc=__doc__,
+    at_restart=True,
 )

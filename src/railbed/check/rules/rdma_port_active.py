@@ -70,4 +70,5 @@ CHECK = Check(
     needs=(rdma_link.PROBE, infiniband.PROBE),
     judge=judge,
     doc=__doc__,
+    at_restart=True,
 )

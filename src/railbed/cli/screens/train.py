@@ -46,8 +46,10 @@ class TrainScreen(Screen):
         self.line.take(record)
         self._summary.add(record)
         match record:
-            case Finding():
+            case Finding(generation=None):
                 self._findings.show(record)
+            case events.RestartChecked(message=message):
+                self.line.print_line(message, WARNING if record.failed else "dim")
             case Measurement(name="step_seconds", labels={"rank": 0}):
                 self.line.activity.detail = f"{self._summary.now}{self._path.short}"
             case events.GradientPath():

@@ -94,6 +94,7 @@ LISTED: Mapping[str, Mapping[str, str]] = {
         "chosen": "RankChoices",
         "rank_done": "RankDone",
         "requeued": "Requeued",
+        "restart_checked": "RestartChecked",
         "resuming": "Resuming",
         "shares": "SharesChanged",
         "sample": "TextSampled",

@@ -11,6 +11,11 @@ from typing import Any, ClassVar
 
 from railbed.model.record import Event
 
+LOST_OTHERS = "a rank lost the others"
+"""In the message of a restart whose cause did not show: the node is that of a victim."""
+RETURNED = "returned"
+"""How the message of a restart ends that uses a node again."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingStarted(Event):
@@ -55,6 +60,11 @@ class GenerationFailed(Event):
 
     name: ClassVar = "restart"
     generation: int | None = None
+
+    @property
+    def is_planned(self) -> bool:
+        """Whether nothing failed: the ranks start again to use a node that has returned."""
+        return self.message.endswith(RETURNED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

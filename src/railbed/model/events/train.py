@@ -232,6 +232,25 @@ class GradientPath(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RestartChecked(Event):
+    """The nodes were checked when a generation had ended early; the message is what changed since the launch.
+
+    Each rule that is worse than before the launch is also a finding with this `generation`.
+    """
+
+    name: ClassVar = "restart_checked"
+    generation: int
+    failed: int = 0
+    """Findings that failed, and had not before the launch."""
+    compared: bool = True
+    """There was a check before the launch."""
+    unread: Mapping[str, str] = field(default_factory=dict)
+    """Nodes that could not be read at that moment, and why."""
+    seconds: float | None = None
+    """How long it took."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CaughtUp(Event):
     """Training has reached the step it was at before a restart; the data is the cost."""
 

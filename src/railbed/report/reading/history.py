@@ -8,7 +8,7 @@ from itertools import zip_longest
 from typing import Any
 
 from railbed.model import events
-from railbed.model.record import Event
+from railbed.model.record import Event, Finding
 from railbed.report.reading.run import RunData
 
 ESTIMATED = ("device", "ranks", "needed_bytes", "available_bytes", "estimated_rank_bytes")
@@ -34,6 +34,8 @@ class GenerationHistory:
     """The cost of the restarts until then, once it had caught up with the generation before it."""
     cut: Sequence[tuple[str, str]] = ()
     """Nodes that the others did not reach after it had ended, and why."""
+    changes: Sequence[Finding] = ()
+    """What had become worse on the nodes by the time it ended early."""
 
     @property
     def reason(self) -> str:
@@ -174,4 +176,9 @@ def _generation(
         resumed_at=resumed.time if resumed else None,
         caught_up=next((event for event in span if isinstance(event, events.CaughtUp)), None),
         cut=[(event.subject, event.message) for event in cut],
+        changes=[
+            finding
+            for finding in run.at_restarts
+            if failure and finding.is_of_restart(failure.generation, failure.time)
+        ],
     )

@@ -30,6 +30,8 @@ class RunData:
     summary: RunSummary
     cluster_text: str = ""
     findings: Sequence[Finding] = ()
+    at_restarts: Sequence[Finding] = ()
+    """What checks at the moment of a restart found to be worse than before the launch."""
     verdicts: Sequence[Finding] | None = None
     """What `diagnose` concluded; None if the run has no time series."""
     changes: Sequence[Change] = ()
@@ -61,6 +63,7 @@ class _RunReader:
     """Reads lines one by one, so that a long run needs little memory."""
 
     findings: list[Finding] = field(default_factory=list)
+    at_restarts: list[Finding] = field(default_factory=list)
     changes: list[Change] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
     series: dict[str, Series] = field(default_factory=dict)
@@ -79,8 +82,10 @@ class _RunReader:
         if not isinstance(record, Measurement):
             self.last_time = record.time
         match record:
-            case Finding():
+            case Finding(generation=None):
                 self.findings.append(record)
+            case Finding():
+                self.at_restarts.append(record)
             case Change():
                 self.changes.append(record)
             case Event():
@@ -119,6 +124,7 @@ def read(folder: Path) -> RunData:
         summary=summary,
         cluster_text=_cluster_text(folder),
         findings=reader.findings,
+        at_restarts=reader.at_restarts,
         changes=reader.changes,
         events=reader.events,
         series=reader.series,

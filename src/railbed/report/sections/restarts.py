@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from railbed.model.events import CheckpointSaved
+from railbed.model.record import Finding
+from railbed.present.changed import describe_change
 from railbed.present.wording import listed, plural, seconds
 from railbed.report.blocks import Block, Cell, Entries, Entry, Figure, Mark, Table, Text
 from railbed.report.figures import label, plain
@@ -69,7 +71,17 @@ def _entry(run: RunData, restart: Restart) -> Entry:
         title=title,
         text=restart.before.reason.removeprefix(f"{title}: "),
         detail=_cost(restart),
+        advice=_changes(restart.before.changes),
     )
+
+
+def _changes(changes: Sequence[Finding]) -> str:
+    """Return what had changed on the nodes since the launch, and what to do about it."""
+    if not changes:
+        return ""
+    remedies = "; ".join(dict.fromkeys(finding.remedy for finding in changes if finding.remedy))
+    listing = "; ".join(map(describe_change, changes))
+    return f"Changed since the launch: {listing}. {remedies}".rstrip()
 
 
 def _cost(restart: Restart) -> str:

@@ -18,6 +18,8 @@ class Mark(NamedTuple):
     subject: str
     """A device, or empty."""
     text: str
+    generation: int | None = None
+    """That ended, for a restart; or that began."""
 
 
 class Track(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from railbed.model.events import CheckpointSaved, GenerationStarted
+from railbed.model.events import CheckpointSaved, GenerationFailed, GenerationStarted
 from railbed.model.record import Event
 from railbed.store.timeline.data import Mark, MarkKind
 
@@ -13,6 +13,7 @@ KINDS: Mapping[str, MarkKind] = {
     "lab_healed": "notice",
     "generation": "notice",
     "restart": "restart",
+    "restart_checked": "notice",
     "node_lost": "lost",
     "node_cut": "lost",
     "node_out": "lost",
@@ -46,8 +47,10 @@ def marks_of(events: Iterable[Event]) -> list[Mark]:
                 marks.append(Mark(event.time, kind, "", f"checkpoint of step {step:,}"))
             case GenerationStarted(nodes=nodes):
                 text = event.message or f"ranks started on {', '.join(nodes)}"
-                marks.append(Mark(event.time, kind, "", text))
+                marks.append(Mark(event.time, kind, "", text, event.generation))
                 saved.clear()
             case _:
-                marks.append(Mark(event.time, kind, event.subject, event.message or event.name.replace("_", " ")))
+                text = event.message or event.name.replace("_", " ")
+                ended = event.generation if isinstance(event, GenerationFailed) else None
+                marks.append(Mark(event.time, kind, event.subject, text, ended))
     return marks

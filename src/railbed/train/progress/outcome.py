@@ -32,7 +32,7 @@ class Ending:
                 self._lost[record.subject] = self._step, record.message
             case events.Intrusion(address=str(address)):
                 self._intruders.append(address)
-            case Finding(verdict=Verdict.FAIL):
+            case Finding(verdict=Verdict.FAIL, generation=None):
                 self._failed.append(record)
             case _:
                 pass

@@ -117,7 +117,9 @@ class Source:
         }
 
     def _marks(self) -> list[list[Any]]:
-        return [[round(mark.time, 3), *mark[1:]] for mark in self._timeline.marks()[-MOST_MARKS:]]
+        return [
+            [round(mark.time, 3), mark.kind, mark.subject, mark.text] for mark in self._timeline.marks()[-MOST_MARKS:]
+        ]
 
     def _members(self, chart: Chart, chosen: Filter) -> list[int]:
         return [number for number in self._catalogue.of(chart) if chosen.accepts(self._catalogue.series[number])]

@@ -36,7 +36,7 @@ from railbed.cli.verbs.train.options import (
 from railbed.model.cluster import Cluster
 from railbed.model.limits import DEVICE_SECONDS
 from railbed.model.probe import Probe
-from railbed.probes import disk, limits, listening, memory, torch
+from railbed.probes import disk, firewall, ip_route, limits, listening, memory, torch
 
 if TYPE_CHECKING:
     from railbed.cli.verbs.train.resume import EarlierRun
@@ -53,7 +53,15 @@ NEXT = (
 """What `start` imports, in parts that each load quickly, and `start` itself."""
 LAST = "railbed.store.series"
 """What the first sample needs: it loads numpy, and comes while ranks are started."""
-PROBES: tuple[Probe[Any], ...] = (disk.PROBE, limits.PROBE, listening.PROBE, memory.PROBE, torch.PROBE)
+PROBES: tuple[Probe[Any], ...] = (
+    disk.PROBE,
+    firewall.PROBE,
+    ip_route.PROBE,
+    limits.PROBE,
+    listening.PROBE,
+    memory.PROBE,
+    torch.PROBE,
+)
 """What a training reads from nodes, apart from what discovery reads."""
 
 

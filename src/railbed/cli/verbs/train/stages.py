@@ -7,12 +7,14 @@ from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import replace
 from pathlib import Path
 
-from railbed.check.judge import essential_checks
+from railbed.check.changed import Baseline
+from railbed.check.judge import essential_checks, probes_needed, restart_checks
 from railbed.check.rules import rendezvous_free, torch_equal
 from railbed.check.run import check
 from railbed.cli.background.runs import jobs_in_progress
 from railbed.cli.run.alongside import alongside
 from railbed.cli.run.series import RunSeries
+from railbed.cli.verbs.train.restarts import RestartChecks
 from railbed.errors import ToolMissing, UserError
 from railbed.fleet import Fleet
 from railbed.fleet.sample import sample
@@ -84,7 +86,8 @@ async def _stages(
         async with aclosing(capacity.check_memory(site, fleet, request, known=known)) as estimates:
             async for record in estimates:
                 yield record
-    async with aclosing(train(site, fleet, request, known=known)) as records:
+    checks = RestartChecks(site, fleet, Baseline(site, known))
+    async with aclosing(checks.beside(train(site, fleet, request, known=known))) as records:
         async for record in records:
             yield _readable(record, request)
 
@@ -95,7 +98,7 @@ async def _checked(site: Cluster, fleet: Fleet, known: dict[str, DeviceFacts]) -
     `known` gets the facts of every node.
     """
     wrong: list[Finding] = []
-    probes = (*capacity.FACTS, *fabric.FACTS)
+    probes = (*capacity.FACTS, *fabric.FACTS, *probes_needed(restart_checks(), site))
     checking = check(
         site, fleet, essential_checks(), extra_probes=probes, devices=known, again=False, runs=jobs_in_progress()
     )
