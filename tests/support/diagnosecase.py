@@ -4,7 +4,8 @@ A series is named by its words: device (`*` for every node), port, meter, part. 
 second of a counter or the value of a gauge, or a mapping: `usual`, other rates by time (`60-80: 500`), `noise` (a
 share), `missing` (a time or a list of times), `reset` (seconds), `begin` (the counter's first value). `cluster` names
 the cluster file beside the cases: `one_rail`, or `two_rails` without RDMA. `silent` gives the times in which devices
-are not sampled, `starts` the later starts of a run that was stopped in between.
+are not sampled, `starts` the later starts of a run that was stopped in between. A mark may end with its generation; a
+finding has its time `at`.
 """
 
 from __future__ import annotations
@@ -61,12 +62,16 @@ class GeneratedTimeline:
         return list(self._series)
 
     def marks(self) -> Sequence[Mark]:
-        marks = (Mark(START + at, kind, subject, text) for at, kind, subject, text in self._case.get("marks", []))
-        return sorted(marks)
+        marks = (Mark(START + at, *rest) for at, *rest in self._case.get("marks", []))
+        return sorted(marks, key=lambda mark: mark.time)
 
     def findings(self) -> Sequence[Finding]:
         texts = {"verdict": Verdict.FAIL, "expected": "", "why": ""}
-        return [Finding(**{**texts, **finding}) for finding in self._case.get("findings", [])]
+        findings = ({**texts, **finding} for finding in self._case.get("findings", []))
+        return [
+            Finding(time=START + finding.pop("at", 0.0), verdict=Verdict(finding.pop("verdict")), **finding)
+            for finding in findings
+        ]
 
     def starts(self) -> Sequence[float]:
         return [self.start, *(START + after for after in self._case.get("starts", []))]

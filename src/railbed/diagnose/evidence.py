@@ -14,7 +14,7 @@ from typing import Protocol
 from railbed.diagnose.signal import Signal, Span
 from railbed.model.cabling import cables, port_key
 from railbed.model.cluster import Cluster, Node, Policy, Port, Switch, SwitchPort
-from railbed.model.record import Finding
+from railbed.model.record import WRONG, Finding
 from railbed.model.series import Series
 from railbed.store.series.rates import Growth
 from railbed.store.timeline import Mark, Track
@@ -288,9 +288,9 @@ class Evidence:
         return (mark for mark in self.timeline.marks() if mark.kind in kinds)
 
     def wrong(self, *checks: str) -> list[Finding]:
-        """Return what the run's own checks complained about."""
+        """Return what the run's own checks complained about, other than those at restarts."""
         return [
             finding
             for finding in self.timeline.findings()
-            if finding.check in checks and finding.verdict in ("fail", "warn")
+            if finding.check in checks and finding.verdict in WRONG and finding.generation is None
         ]

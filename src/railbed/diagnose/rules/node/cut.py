@@ -141,5 +141,5 @@ RULE = Rule(
     needs=(CHANGES,),
     judge=judge,
     doc=__doc__,
-    yields_to=("node_frozen",),
+    yields_to=("node_frozen", "path_changed"),
 )

@@ -2,7 +2,9 @@
 
 What
 ----
-The ranks were started again, and no other verdict explains why.
+The ranks were started again, and no other verdict explains why. railbed checks the nodes at every restart: what failed
+then and had not failed before the launch is named as the probable cause; if the ranks blame another node, only as
+what had changed.
 
 Why
 ---
@@ -20,23 +22,46 @@ railbed's own records of restarts (docs/training.md).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from railbed.diagnose.evidence import Evidence
 from railbed.diagnose.rule import Judgement, Rule, fail
+from railbed.diagnose.shared.changes import changes_at, failures, may_explain, remedies
 from railbed.diagnose.signal import Span
-
-RETURNED = "returned"
+from railbed.model.record import Certainty, Finding, Verdict
+from railbed.present.changed import describe_change
 
 
 def judge(evidence: Evidence) -> Iterator[Judgement]:
-    """Report each restart."""
-    for mark in evidence.marks("restart"):
-        if mark.text.endswith(RETURNED):
-            continue  # on purpose, to use a node again
-        subject = mark.subject if mark.subject.partition("/")[0] in evidence.cluster.nodes else "cluster"
-        span = Span(mark.time, mark.time)
-        yield fail(mark.text, span, certainty="certain", subject=subject, expected="one start")
+    """Report each restart, with what had changed on the nodes by then."""
+    for restart in failures(evidence):
+        subject = restart.subject if restart.subject.partition("/")[0] in evidence.cluster.nodes else "cluster"
+        changes = changes_at(evidence, restart)
+        causes = [finding for finding in changes if may_explain(finding, restart)]
+        yield fail(
+            f"{restart.text}{_since_the_launch(causes or changes, is_cause=bool(causes))}",
+            Span(restart.time, restart.time),
+            certainty=_certainty(causes),
+            subject=subject,
+            expected="one start",
+            remedy=remedies(causes),
+            evidence="\n".join(finding.evidence for finding in causes if finding.evidence),
+        )
+
+
+def _since_the_launch(changes: Sequence[Finding], *, is_cause: bool) -> str:
+    if not changes:
+        return ""
+    failed = any(finding.verdict is Verdict.FAIL for finding in changes)
+    how = ("probable cause" if failed else "possible cause") if is_cause else "since the launch had also changed"
+    return f"; {how}: {'; '.join(map(describe_change, changes))}"
+
+
+def _certainty(causes: Sequence[Finding]) -> Certainty:
+    """The restart is certain, its cause is not."""
+    if not causes:
+        return "certain"
+    return "likely" if any(finding.verdict is Verdict.FAIL and finding.before for finding in causes) else "possible"
 
 
 RULE = Rule(
@@ -46,5 +71,13 @@ RULE = Rule(
     needs=(),
     judge=judge,
     doc=__doc__,
-    yields_anywhere=("node_frozen", "node_cut", "link_flap", "path_peer_dead", "path_mtu", "path_gid"),
+    yields_anywhere=(
+        "node_frozen",
+        "node_cut",
+        "link_flap",
+        "path_changed",
+        "path_gid",
+        "path_mtu",
+        "path_peer_dead",
+    ),
 )
