@@ -22,7 +22,7 @@ from typing import Any
 from railbed.errors import UsageError, os_reason
 from railbed.lab.model import Fault, Lab, Spec
 from railbed.lab.removal import remove_tree
-from railbed.store.cache import cache_folder
+from railbed.store.cache import cache_folder, refuse_foreign
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,31}")
 ABOUT = "lab.json"
@@ -37,7 +37,7 @@ class LabBusy(UsageError):
 
 def labs_folder() -> Path:
     """Return the folder of all labs."""
-    return cache_folder() / "labs"
+    return cache_folder("labs")
 
 
 def check_name(name: str) -> None:
@@ -208,6 +208,7 @@ def _flock(folder: Path, *, seconds: float = LOCK_SECONDS) -> Iterator[None]:
 
 
 def _load(folder: Path) -> Lab | None:
+    refuse_foreign(folder)
     try:
         about: dict[str, Any] = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
         faults = tuple(Fault(**fault) for fault in about["faults"])

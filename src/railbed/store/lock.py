@@ -39,7 +39,7 @@ def only_one(verb: str, addresses: Iterable[str], run: Path) -> Iterator[None]:
 
 
 def _open_lock(verb: str, address: str) -> TextIO:
-    folder = cache_folder() / "locks"
+    folder = cache_folder("locks")
     path = folder / f"{verb}-{re.sub(r'[^A-Za-z0-9.:-]', '_', address)[:200]}.lock"
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)

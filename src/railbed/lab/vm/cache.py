@@ -33,7 +33,7 @@ LOCK_PAUSE = 0.2
 
 def images_folder() -> Path:
     """Return the folder of all images."""
-    return cache_folder() / "images"
+    return cache_folder("images")
 
 
 @asynccontextmanager

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from railbed.errors import CheckpointDamaged, DataError, os_reason
 from railbed.model.text.amount import plural
+from railbed.store.cache import refuse_foreign
 from railbed.train.base.files import CHAT_TEMPLATE, TOKENIZER, TOKENIZER_CONFIG
 from railbed.train.data import tokenizer as bpe
 from railbed.train.data.report import Report
@@ -68,6 +69,7 @@ def prepare(recipe: Recipe, cache: Path, report: Report = lambda *_: None) -> Pr
     vocabulary = bpe.DEFAULT_VOCABULARY if wanted == "auto" else wanted
     key = _key(texts, recipe, vocabulary)
     folder = cache / f"tokens-{key[:16]}"
+    refuse_foreign(folder)
     if not _is_whole(folder):
         _make(folder, key, texts, recipe, vocabulary, report=report)
     about = json.loads((folder / "tokens.json").read_text())

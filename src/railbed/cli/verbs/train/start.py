@@ -105,7 +105,7 @@ def request_of(wanted: Recipe, run: str = "") -> TrainRequest:
 def prepared_data(wanted: Recipe) -> PreparedData:
     """Return the tokens of a recipe, from the cache or prepared now."""
     with working("preparing the text") as activity:
-        return prepare(wanted, cache_folder() / "tokens", activity.count)
+        return prepare(wanted, cache_folder("tokens"), activity.count)
 
 
 def _local_ranks() -> int:
