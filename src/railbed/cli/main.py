@@ -20,6 +20,7 @@ from railbed import __version__
 from railbed.cli.exits import BUG, INTERRUPTED, PIPE, USER, exit_code
 from railbed.cli.hints import use_cluster_file, with_cluster
 from railbed.cli.run import signals
+from railbed.cli.run.encoding import ERRORS, is_ascii_wanted
 from railbed.cli.run.stream import SafeStream
 from railbed.cli.summaries import stand_in
 from railbed.cli.usage import complaint
@@ -143,7 +144,7 @@ def _prepare_streams() -> None:
         if stream is None:
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115  (until the end)
         elif hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")
+            stream.reconfigure(encoding="ascii" if is_ascii_wanted() else None, errors=ERRORS)
         if not isinstance(getattr(sys, name), SafeStream):
             setattr(sys, name, SafeStream(getattr(sys, name)))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TextIO
 
+from railbed.cli.run.encoding import is_unicode
 from railbed.model.text.printable import clean, escaped
 
 
@@ -16,8 +17,11 @@ class SafeStream:
 
     def write(self, text: str) -> int:
         """Write text that may be of foreign origin."""
-        is_json = text[:1] in ("{", "[")
-        self.rich_proxied_file.write(escaped(text) if is_json else clean(text))
+        stream = self.rich_proxied_file
+        if text[:1] in ("{", "["):
+            stream.write(escaped(text, ascii_only=not is_unicode(stream)))
+        else:
+            stream.write(clean(text))
         return len(text)
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401  (whatever the stream has)

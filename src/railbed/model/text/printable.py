@@ -25,11 +25,11 @@ def printable(text: str) -> str:
     return "".join(char if char.isprintable() else " " for char in text)
 
 
-def escaped(text: str) -> str:
-    """Return equivalent JSON in which every control character is written as a JSON escape."""
+def escaped(text: str, *, ascii_only: bool = False) -> str:
+    """Return equivalent JSON in which every control character is written as a JSON escape; or all but ASCII."""
     if _is_harmless(text):
         return text
-    return "".join(_escape(char) if _is_control(char) else char for char in text)
+    return "".join(_escape(char) if _is_control(char) or (ascii_only and not char.isascii()) else char for char in text)
 
 
 def _is_harmless(text: str) -> bool:
