@@ -253,7 +253,9 @@ def path(clock: Clock) -> Iterator[Record]:
             for record in ledger.receive(node, rank, {**message, "rdma": rdma, "net": net, "connections": connections}):
                 object.__setattr__(record, "time", clock.now)
                 yield record
-    yield from ledger.closing()
+    for record in ledger.closing():
+        object.__setattr__(record, "time", clock.now)
+        yield record
 
 
 def findings() -> Iterator[Finding]:

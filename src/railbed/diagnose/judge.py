@@ -83,7 +83,7 @@ def _finding(rule: Rule, subject: str, judgement: Judgement, evidence: Evidence)
         remedy=_remedy(judgement.remedy or rule.fix, judgement.subject or subject),
         evidence=judgement.evidence,
         since=span.start if span else None,
-        until=span.end if span and not lasts else None,
+        until=max(span) if span and not lasts else None,
         certainty=judgement.certainty,
     )
 

@@ -57,6 +57,7 @@ class OpenRun:
         self._records = records
         self._verdicts = dict(summary.verdicts)
         self._raw = _unused(folder, RAW)
+        self._opened = time.time(), time.monotonic()
 
     @property
     def summary(self) -> RunSummary:
@@ -79,10 +80,10 @@ class OpenRun:
                 line = line[self._records.write(line) :]
 
     def finish(self, status: Status, exit_code: int) -> None:
-        """Store how the run ended."""
-        self._summary = replace(
-            self._summary, ended=time.time(), status=status, exit=exit_code, verdicts=self._verdicts
-        )
+        """Store how the run ended, and when: by the clock as it was, if that was set back meanwhile."""
+        opened, monotonic = self._opened
+        ended = max(self._summary.started, time.time(), opened + time.monotonic() - monotonic)
+        self._summary = replace(self._summary, ended=ended, status=status, exit=exit_code, verdicts=self._verdicts)
         with _explained(self.folder.parent):
             os.fsync(self._records.fileno())
             write_atomically(self.folder / ABOUT, to_json(self._summary, indent=1), mode=PRIVATE)

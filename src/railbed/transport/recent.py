@@ -47,7 +47,7 @@ class RecentOutputs:
     def take(self, device: str, command: Command) -> Output | None:
         """Return the recent output of a command, and forget it."""
         output = self._outputs.pop((device, command.key, command.script), None)
-        return output if output and time.time() - output.received < RECENT_SECONDS else None
+        return output if output and 0.0 <= time.time() - output.received < RECENT_SECONDS else None
 
 
 class _Collecting:

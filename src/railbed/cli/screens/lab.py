@@ -48,7 +48,7 @@ def run_lab_verb(records: AsyncGenerator[Record, None], *, as_json: bool, interr
 def show_up(spec: Spec, records: Sequence[Event], named: str = "") -> None:
     """Print how to use a lab; `named` is the option that selects it in a command, if needed."""
     ready = next(event for event in records if isinstance(event, events.LabUp))
-    seconds = ready.time - records[0].time
+    seconds = max(0.0, ready.time - records[0].time)
     jobs = (
         f"  run a job     railbed lab shell controller{named} -- srun -N {spec.nodes} hostname\n"
         if spec.scheduler

@@ -86,7 +86,7 @@ def show_continuation(run: str, ended: str, command: str) -> None:
 
 def _took(run: RunSummary) -> str:
     if run.ended is not None:
-        return duration(max(0.0, run.ended - run.started))
+        return duration(run.ended - run.started) if run.ended >= run.started else "clock set back"
     return f"{duration(max(0.0, time.time() - run.started))} so far" if run.status == "running" else ""
 
 

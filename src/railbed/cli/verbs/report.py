@@ -68,7 +68,7 @@ def report_command(
     folder = chosen_run(run)
     path = output or folder / f"{STEM}.{form}"
     with working(f"reading {folder.name}") as activity:
-        data = _with_verdicts(with_timeline(read(folder), folder), folder)
+        data = read_all(folder)
         activity.begin("writing the report")
         document = describe(data)
         text = _written(document, folder, form)
@@ -86,6 +86,11 @@ def report_command(
     elif path != STANDARD_OUTPUT:
         sys.stdout.write(f"{path}\n")
     return 0
+
+
+def read_all(folder: Path) -> RunData:
+    """Return a run's data with its series, and with the verdicts about them."""
+    return _with_verdicts(with_timeline(read(folder), folder), folder)
 
 
 def _with_verdicts(data: RunData, folder: Path) -> RunData:

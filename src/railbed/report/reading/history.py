@@ -167,7 +167,7 @@ def _generation(
         number=number,
         nodes=started.nodes,
         start=started.time,
-        end=ending.time if ending else run.summary.ended or run.last_time,
+        end=ending.time if ending else run.end,
         steps=steps,
         why=(failure.message or "no reason was given") if failure else "",
         who=failure.subject if failure else "",

@@ -12,6 +12,7 @@ from railbed.errors import UsageError
 from railbed.model.events import Flow, FlowRates, GenerationStarted
 from railbed.model.record import OF_STATE, Change, Event, Finding, Measurement
 from railbed.model.text.scrub import scrub
+from railbed.report.reading.clock import ForwardClock
 from railbed.report.reading.packets import flow_measurements
 from railbed.report.reading.series import MeasuringRank, Series
 from railbed.store import RunSummary, read_record, read_run_in, record_lines
@@ -44,6 +45,9 @@ class RunData:
     """Records that are damaged, or unknown to this version."""
     last_time: float | None = None
     """When the last record was made."""
+    set_back: float = 0.0
+    """By how many seconds the clock was set back during the run. Times of events are corrected: none is before another
+    that was recorded earlier."""
     timeline: Timeline | None = None
     """The run on one time axis; None if nothing was sampled, or if only its records are needed."""
 
@@ -54,14 +58,20 @@ class RunData:
     @property
     def seconds(self) -> float | None:
         """How long the run took; until its last record if it did not end normally."""
-        end = self.summary.ended or self.last_time
-        return max(0.0, end - self.summary.started) if end else None
+        return None if self.end is None else max(0.0, self.end - self.summary.started)
+
+    @property
+    def end(self) -> float | None:
+        """When the run ended; its last record if it did not end normally."""
+        ended = self.summary.ended
+        return self.last_time if ended is None or ended < self.summary.started else ended
 
 
 @dataclass(slots=True)
 class _RunReader:
     """Reads lines one by one, so that a long run needs little memory."""
 
+    clock: ForwardClock
     findings: list[Finding] = field(default_factory=list)
     at_restarts: list[Finding] = field(default_factory=list)
     changes: list[Change] = field(default_factory=list)
@@ -79,8 +89,9 @@ class _RunReader:
         except ValueError:
             self.unreadable += 1
             return
-        if not isinstance(record, Measurement):
-            self.last_time = record.time
+        if not isinstance(record, Measurement):  # those have the times of nodes
+            self.last_time = self.clock.corrected(record.time)
+            record = replace(record, time=self.last_time)
         match record:
             case Finding(generation=None):
                 self.findings.append(record)
@@ -112,7 +123,7 @@ def read(folder: Path) -> RunData:
     summary = read_run_in(folder)
     if summary is None:
         raise UsageError(f"{folder} is not a run", hint="`railbed runs` lists runs")
-    reader = _RunReader()
+    reader = _RunReader(ForwardClock(summary.started))
     try:
         for line in record_lines(folder):
             reader.take(line)
@@ -131,6 +142,7 @@ def read(folder: Path) -> RunData:
         measurements=reader.measurements,
         unreadable=reader.unreadable,
         last_time=reader.last_time,
+        set_back=reader.clock.set_back,
     )
 
 

@@ -120,16 +120,21 @@ def _row(run: RunData, generation: GenerationHistory) -> tuple[Cell, Cell, Cell,
         str(generation.number),
         ", ".join(generation.nodes),
         duration(max(0.0, generation.start - run.summary.started)),
-        duration(max(0.0, generation.end - generation.start)) if generation.end else "",
+        duration(_end(generation) - generation.start) if generation.end else "",
         f"{generation.steps[0]:,} to {generation.steps[1]:,}" if generation.steps else "none",
         ended,
     )
 
 
+def _end(generation: GenerationHistory) -> float:
+    """Return when a generation ended; its start if that is not known."""
+    return max(generation.start, generation.end or generation.start)
+
+
 def _timeline(run: RunData, all_generations: Sequence[GenerationHistory]) -> Figure:
     """One lane for each node; bars are generations, and the gaps between them are lost time."""
-    begin = run.summary.started
-    length = max((generation.end or generation.start) - begin for generation in all_generations)
+    begin = min(run.summary.started, all_generations[0].start)
+    length = max(_end(generation) - begin for generation in all_generations)
     divisor, unit = next((divisor, unit) for least, divisor, unit in UNITS if length >= least)
     nodes = list(dict.fromkeys(node for generation in all_generations for node in generation.nodes))[:MOST_LANES]
     traces = [_bars(generation, nodes, begin, divisor) for generation in all_generations]
@@ -162,7 +167,7 @@ def _timeline(run: RunData, all_generations: Sequence[GenerationHistory]) -> Fig
 
 def _bars(generation: GenerationHistory, nodes: Sequence[str], begin: float, divisor: float) -> dict[str, Any]:
     taking_part = [node for node in nodes if node in generation.nodes]
-    lasted = (generation.end or generation.start) - generation.start
+    lasted = _end(generation) - generation.start
     return {
         "type": "bar",
         "orientation": "h",
@@ -171,7 +176,7 @@ def _bars(generation: GenerationHistory, nodes: Sequence[str], begin: float, div
         "base": [plain((generation.start - begin) / divisor)] * len(taking_part),
         "x": [plain(lasted / divisor)] * len(taking_part),
         "marker": {"color": "$c1" if generation.number % 2 else "$c3"},
-        "hovertemplate": f"generation {generation.number}: {seconds(max(0.0, lasted))}<extra></extra>",
+        "hovertemplate": f"generation {generation.number}: {seconds(lasted)}<extra></extra>",
         "showlegend": False,
     }
 

@@ -49,7 +49,7 @@ def show(run: RunData) -> Sequence[Block]:
     blocks: list[Block] = []
     if numbers := _numbers(run):
         blocks.append(Facts(numbers, large=True))
-    if entries := [*_unreadable(run), *_notices(run)]:
+    if entries := [*_unreadable(run), *_set_back(run), *_notices(run)]:
         blocks.append(Entries(entries))
     return blocks
 
@@ -79,6 +79,16 @@ def _unreadable(run: RunData) -> list[Entry]:
     count = plural(run.unreadable, "unreadable record")
     text = f"{count} in records.jsonl: damaged, or written by another version of railbed; this page leaves them out"
     return [Entry(mark=Mark("unreadable", "bad"), title="The run's records", text=text)]
+
+
+def _set_back(run: RunData) -> list[Entry]:
+    if not run.set_back:
+        return []
+    by = seconds(run.set_back)
+    text = (
+        f"it was set back by {by} or more while this ran; times since the start are corrected, times of samples are not"
+    )
+    return [Entry(mark=Mark("clock", "notice"), title="The clock of the machine that ran railbed", text=text)]
 
 
 def _notices(run: RunData) -> list[Entry]:

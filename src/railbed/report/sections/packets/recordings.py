@@ -34,7 +34,7 @@ def _row(recording: RecordingRead, clocks: dict[str, str]) -> tuple[Cell, ...]:
         byte_count(recording.bytes),
         NOT_KNOWN if recording.dropped is None else count(recording.dropped),
         count(recording.snap_length) if recording.snap_length else NOT_KNOWN,
-        seconds(ended - began) if began is not None and ended is not None else "",
+        seconds(max(0.0, ended - began)) if began is not None and ended is not None else "",
         clocks.get(recording.subject, ""),
         Code(recording.file),
     )
