@@ -28,6 +28,13 @@ from railbed.train import export
 export.sealed = lambda _: os.kill(os.getpid(), signal.SIGKILL)
 run(sys.argv[1:])
 """
+KILLED_WHEN_MADE = """
+import os, signal, sys
+from railbed.cli.main import run
+from railbed.train import export
+export.receive = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)
+run(sys.argv[1:])
+"""
 TRAINING_PAGE = Path(__file__).parent.parent / "docs" / "training.md"
 LOADED = ["model.safetensors", "config.json", "tokenizer.json", "tokenizer_config.json", "manifest.json"]
 
@@ -178,8 +185,22 @@ def test_a_kill_leaves_no_folder_that_is_not_whole(trained: Path, tmp_path: Path
     assert done.returncode == -9
     assert [path.name for path in tmp_path.iterdir()] == ["weights.partial"]
     again = call(trained, "export", "newest", tmp_path / "weights")
-    assert again.code == 2
-    assert f"`rm -r {tmp_path}/weights.partial`" in again.err
+    assert again.code == 0, again
+    assert [path.name for path in tmp_path.iterdir()] == ["weights"]
+    assert sorted(path.name for path in (tmp_path / "weights").iterdir()) == sorted(LOADED)
+
+
+def test_a_kill_while_weights_are_made_does_not_block_the_next_export(trained: Path, tmp_path: Path) -> None:
+    """What the killed one left on the node is passed over."""
+    words = ["export", "newest", str(tmp_path / "weights"), "--gguf"]
+    done = subprocess.run([sys.executable, "-c", KILLED_WHEN_MADE, *words], cwd=trained, check=False)
+    assert done.returncode == -9
+    assert list(node_folder(trained).glob("published*"))
+    again = call(trained, *words)
+    assert again.code == 0, again
+    assert (tmp_path / "weights" / "model.gguf").is_file()
+    for left in node_folder(trained).glob("published*"):
+        shutil.rmtree(left)
 
 
 def test_the_sums_of_what_was_fetched_are_right(trained: Path, tmp_path: Path) -> None:

@@ -1,7 +1,12 @@
-"""A folder that appears only when complete: it is filled under a temporary name and renamed at the end."""
+"""A folder that appears only when complete: it is filled under a temporary name and renamed at the end.
+
+A file in it is locked meanwhile. A process that is killed leaves the folder, but not the lock: the next one removes the
+files and continues with the folder.
+"""
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 from collections.abc import Iterator
@@ -13,6 +18,8 @@ from railbed.errors import UsageError, os_reason
 from railbed.model.text import amount
 
 PARTIAL = ".partial"
+MARK = ".railbed-lock"
+"""A file that is locked while the folder is being filled, and shows that the folder is ours."""
 HINT = "free some disk space, or choose another folder"
 
 
@@ -23,24 +30,64 @@ class AtomicFolder:
         self.path = path
         self.partial = path.with_name(f"{path.name}{PARTIAL}")
         self._finished = False
+        self._lock: int | None = None
 
     def __enter__(self) -> Self:
         with self._explained():
-            if os.path.lexists(self.path) and (not self.path.is_dir() or any(self.path.iterdir())):
-                raise UsageError(f"{self.path} is not empty", hint="choose a new folder")
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            try:
-                self.partial.mkdir()
-            except FileExistsError:
-                raise UsageError(
-                    f"{self.partial} exists already: another export is running, or was killed",
-                    hint=f"if none is running, `rm -r {self.partial}`",
-                ) from None
+            while self._lock is None:
+                if os.path.lexists(self.path) and (not self.path.is_dir() or any(self.path.iterdir())):
+                    raise UsageError(f"{self.path} is not empty", hint="choose a new folder")
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                self._lock = self._locked()
+            self.clear()
         return self
+
+    def _locked(self) -> int | None:
+        """Return the locked file of the folder; None if the folder was renamed or removed meanwhile."""
+        try:
+            self.partial.mkdir()
+        except FileExistsError:
+            if not self._is_ours():
+                raise self._refusal("exists already, and no export of this version made it") from None
+        try:
+            lock = os.open(self.partial / MARK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        except FileNotFoundError:
+            return None
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if _is_same(lock, self.partial / MARK):
+                return lock
+        except BlockingIOError:
+            os.close(lock)
+            raise UsageError(
+                f"{self.partial} is being filled by another export", hint="wait for it, or choose another folder"
+            ) from None
+        except OSError:  # not every network file system has locks
+            os.close(lock)
+            raise self._refusal("may be in use by another export: its file system has no locks") from None
+        os.close(lock)
+        return None
+
+    def _is_ours(self) -> bool:
+        """Whether the folder is empty or marked, or was renamed meanwhile."""
+        if self.partial.is_symlink():
+            return False
+        try:
+            names = [path.name for path in self.partial.iterdir()]
+        except FileNotFoundError:
+            return True
+        except NotADirectoryError:
+            return False
+        return not names or MARK in names
+
+    def _refusal(self, why: str) -> UsageError:
+        return UsageError(f"{self.partial} {why}", hint=f"choose another folder, or remove it: `rm -r {self.partial}`")
 
     def __exit__(self, *_: object) -> None:
         if not self._finished:
             shutil.rmtree(self.partial, ignore_errors=True)
+        if self._lock is not None:
+            os.close(self._lock)
 
     def need_room(self, size: int) -> None:
         """Raise UsageError if the disk does not have enough free space."""
@@ -64,13 +111,17 @@ class AtomicFolder:
     def clear(self) -> None:
         """Remove the files of a failed attempt."""
         for path in self.partial.iterdir():
-            path.unlink()
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            elif path.name != MARK:
+                path.unlink()
 
     def finish(self) -> None:
         """Rename the folder to its final name."""
         with self._explained():
             self.partial.rename(self.path)  # replaces an empty folder
-        self._finished = True
+            self._finished = True
+            (self.path / MARK).unlink()
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
@@ -78,3 +129,11 @@ class AtomicFolder:
             yield
         except OSError as error:
             raise UsageError(f"{self.path} cannot be written: {os_reason(error)}", hint=HINT) from error
+
+
+def _is_same(descriptor: int, path: Path) -> bool:
+    """Whether a path still leads to the open file: its folder may have been renamed before the file was locked."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.lstat())
+    except FileNotFoundError:
+        return False

@@ -30,7 +30,7 @@ from railbed.train.state.checkpoints import PIECE, sealed
 
 PROGRAM = "publish"
 PUBLISHED = "published"
-"""Folder of a run on a node: weights that are made for an export, and removed afterwards."""
+"""Begin of the name of a folder of a run on a node: weights that are made for an export, and removed afterwards."""
 NumberType = Literal["auto", "f32", "f16", "bf16", "q8_0"]
 MergedType = Literal["float32", "bfloat16", "float16"]
 
@@ -92,8 +92,10 @@ async def _fetch(  # noqa: PLR0917  (what is fetched, from where, and in which f
         yield events.Progress(subject=source.node, message=message)
     async with ready_weights(cluster, fleet, run, source) as below:
         place = f"runs/{run}/{source.node}"
+        # A new name each time: an export that was killed leaves its folder, which is removed with the run.
+        made = f"{place}/{PUBLISHED}-{secrets.token_hex(8)}"
         records = (
-            _make_and_receive(cluster, fleet, source.node, f"{place}/{below}", f"{place}/{PUBLISHED}", folder, form)
+            _make_and_receive(cluster, fleet, source.node, f"{place}/{below}", made, folder, form)
             if form.is_made
             else receive(cluster, fleet, source.node, f"{place}/{below}", folder=folder, needed=source.weights_size)
         )
