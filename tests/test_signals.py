@@ -1,7 +1,8 @@
-"""Ctrl-C while railbed is starting works even if Python or a library swallows the exception."""
+"""Ctrl-C while railbed is starting, or prepares a text, works even if Python or a library swallows the exception."""
 
 from __future__ import annotations
 
+import random
 import signal
 import subprocess
 import sys
@@ -9,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cli import environment, railbed
+from tests.support.cli import RAILBED, environment, railbed
+from tests.support.ranks import wait_for
 
 pytestmark = pytest.mark.whole
 SWALLOWED = """
@@ -72,3 +74,33 @@ def test_who_is_deaf_to_ctrl_c_stays_so(tmp_path: Path) -> None:
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),
     )
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+def _with_usual_signals() -> None:
+    """A test may run in the background, where a shell ignores some."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_a_signal_ends_the_preparation_of_a_text_at_once(tmp_path: Path, number: signal.Signals) -> None:
+    """A tokenizer is trained outside Python, for many seconds: nothing waits for it, and nothing is left."""
+    chance = random.Random(7)  # noqa: S311
+    words = ["".join(chance.choices("abcdefghijklmnopqrstuvwxyz", k=chance.randint(2, 9))) for _ in range(150_000)]
+    (tmp_path / "words.txt").write_text("\n".join(" ".join(chance.choices(words, k=40)) for _ in range(40_000)))
+    command = [RAILBED, "train", "-c", "local", "--set", "data.files=[words.txt]"]
+    with subprocess.Popen(
+        command,
+        cwd=tmp_path,
+        env=environment(RAILBED_CACHE=str(tmp_path / "cache")),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        preexec_fn=_with_usual_signals,  # noqa: PLW1509
+    ) as process:
+        wait_for(lambda: any((tmp_path / "cache" / "tokens").glob(".tokens-*")), seconds=300.0)
+        process.send_signal(number)
+        out, err = process.communicate(timeout=120)
+    assert (process.returncode, out) == (130, b"")
+    assert err.endswith(b"railbed: interrupted\n"), err
+    assert list((tmp_path / "cache" / "tokens").iterdir()) == []
+    assert not (tmp_path / "runs").exists()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import sys
+import threading
 
 COLLECT_AFTER = 50_000
 """New objects until they are searched for garbage: with Python's 700, loading a verb's modules takes a tenth longer."""
@@ -29,6 +31,16 @@ def main() -> None:
         sys.stderr.write("railbed: interrupted\n")
         code = 130
     gc.freeze()
+    _end(code)
+
+
+def _end(code: int) -> None:
+    """End the process; at once if a daemon thread still runs, since one outside Python would crash the interpreter."""
+    if any(thread.daemon for thread in threading.enumerate()):
+        with contextlib.suppress(OSError, ValueError):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(code)
     sys.exit(code)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -14,6 +14,13 @@ if TYPE_CHECKING:
     from types import FrameType
 
 T = TypeVar("T")
+KILLS = (signal.SIGTERM, signal.SIGHUP)
+"""`kill`, and a closed terminal."""
+DEFAULTS: dict[signal.Signals, object] = {
+    signal.SIGINT: signal.default_int_handler,
+    **dict.fromkeys(KILLS, signal.SIG_DFL),
+}
+"""Signals that end a verb, and how Python handles them at its start unless they are ignored."""
 _heard: list[int] = []
 
 
@@ -27,18 +34,19 @@ class Interrupted(Exception):
 
 
 def listen() -> None:
-    """Remember that Ctrl-C was pressed.
+    """Let Ctrl-C, `kill` and a closed terminal raise KeyboardInterrupt, and remember that they did.
 
-    Its exception alone can be lost, because Python ignores exceptions in the callbacks of its import system: about one
+    The exception alone can be lost, because Python ignores exceptions in the callbacks of its import system: about one
     in a hundred while modules are loaded.
     """
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, _note_interrupt)
-        sys.unraisablehook = _ignore_warning
+    for number, default in DEFAULTS.items():
+        if signal.getsignal(number) is default:
+            signal.signal(number, _note_interrupt)
+            sys.unraisablehook = _ignore_warning
 
 
 def was_interrupted() -> bool:
-    """Whether Ctrl-C was pressed before there was anything to end in order."""
+    """Whether Ctrl-C was pressed, or a signal sent, before there was anything to end in order."""
     return bool(_heard)
 
 
@@ -58,13 +66,13 @@ def run_until_ended(work: Coroutine[Any, Any, T], on_end: Callable[[], None] = l
             on_end()
             task.cancel()
 
-        for number in (signal.SIGTERM, signal.SIGHUP):
+        for number in KILLS:
             asyncio.get_running_loop().add_signal_handler(number, cancel)
         _call_before(on_end)
         return await work
 
-    before = signal.getsignal(signal.SIGINT)
-    if before is _note_interrupt:
+    before = {number: signal.getsignal(number) for number in DEFAULTS}
+    if before[signal.SIGINT] is _note_interrupt:
         signal.signal(
             signal.SIGINT, signal.default_int_handler
         )  # from here on the event loop handles it, which loses none
@@ -76,8 +84,15 @@ def run_until_ended(work: Coroutine[Any, Any, T], on_end: Callable[[], None] = l
     except asyncio.CancelledError:
         raise KeyboardInterrupt from None
     finally:
-        if before is not None:
-            signal.signal(signal.SIGINT, before)
+        _restore(before)
+
+
+def _restore(before: Mapping[signal.Signals, Any]) -> None:
+    """Handle signals as before; what the work chose to ignore until the end stays ignored."""
+    for number, handler in before.items():
+        is_ignored = number in KILLS and signal.getsignal(number) is signal.SIG_IGN
+        if handler is not None and not is_ignored:
+            signal.signal(number, handler)
 
 
 @contextmanager
@@ -119,6 +134,6 @@ def _note_interrupt(number: int, _frame: object) -> None:
 
 
 def _ignore_warning(ignored: UnraisableHookArgs) -> None:
-    """Print nothing about an ignored Ctrl-C: it is remembered."""
+    """Print nothing about an ignored interruption: it is remembered."""
     if not issubclass(ignored.exc_type, KeyboardInterrupt):
         sys.__unraisablehook__(ignored)

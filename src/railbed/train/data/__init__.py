@@ -1,12 +1,13 @@
 """From text to the sequences of tokens that a step trains on.
 
-prepare     text files to memory-mapped tokens, cached by content
-windows     one long text, for models that start from random values
-tuning      documents and examples, for models that exist: rows of tokens, of which some are trained
-examples    instructions and conversations in JSONL
-chat        a model's chat template, and where the answers are
-rows        documents packed into rows
-show        what the model will get, as text
-tokenizer   text to tokens and back
-sampling    which sequences a step trains on, and which rank computes which of them
+prepare        text files to memory-mapped tokens, cached by content
+windows        one long text, for models that start from random values
+tuning         documents and examples, for models that exist: rows of tokens, of which some are trained
+examples       instructions and conversations in JSONL
+chat           a model's chat template, and where the answers are
+rows           documents packed into rows
+show           what the model will get, as text
+tokenizer      text to tokens and back
+interruptible  work outside Python, which Ctrl-C and `kill` end at once
+sampling       which sequences a step trains on, and which rank computes which of them
 """

@@ -23,6 +23,7 @@ from railbed.model.text.amount import plural
 from railbed.store.cache import refuse_foreign
 from railbed.train.base.files import CHAT_TEMPLATE, TOKENIZER, TOKENIZER_CONFIG
 from railbed.train.data import tokenizer as bpe
+from railbed.train.data.interruptible import run_interruptibly
 from railbed.train.data.report import Report
 from railbed.train.data.sampling import window_count
 from railbed.train.data.windows import write_windows
@@ -203,11 +204,15 @@ def _make(folder: Path, key: str, texts: dict[str, Path], recipe: Recipe, vocabu
     base = recipe.model.base_folder
     try:
         if base is None:
-            tokenizer, about = write_windows(beside, texts.values(), recipe.data, vocabulary, report)
+            tokenizer, about = run_interruptibly(
+                lambda report: write_windows(beside, texts.values(), recipe.data, vocabulary, report), report
+            )
         else:
             from railbed.train.data.tuning import write_rows
 
-            tokenizer, about = write_rows(beside, list(texts.values()), recipe, base, report)
+            tokenizer, about = run_interruptibly(
+                lambda report: write_rows(beside, list(texts.values()), recipe, base, report), report
+            )
         source = base or (Path(recipe.data.tokenizer) if recipe.data.tokenizer is not None else None)
         write_synced(beside / TOKENIZER, tokenizer.to_str(pretty=True).encode())
         write_synced(beside / TOKENIZER_CONFIG, _configuration(source).encode())
