@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import random
@@ -18,9 +19,11 @@ from typing import Any
 
 import pytest
 
+from railbed.cli.background import detach as detach_module
 from railbed.store.series import SeriesReader
 from tests.support.background import Background
 from tests.support.cli import RAILBED, Result, environment, railbed
+from tests.support.events import event
 from tests.support.terminal import Terminal
 
 pytestmark = [pytest.mark.whole, pytest.mark.xdist_group("train")]
@@ -309,6 +312,39 @@ def test_what_is_wrong_is_reported_as_without(folder: Path, wrong: tuple[str, st
     assert plain == detached
     assert (plain.code, plain.out) == (2, "")
     assert set((folder / "runs").glob("*")) == before
+
+
+def test_a_run_that_its_check_refuses_does_not_continue(folder: Path) -> None:
+    """Its estimate of the memory is part of the check; the exit code is that of the run."""
+    before = set((folder / "runs").glob("*"))
+    with Terminal([RAILBED, *TRAIN, "--detach", "--set", "model.width=65536"], folder, env(folder)) as terminal:
+        output = terminal.read()
+        assert terminal.process.wait(SECONDS) == 2
+    assert "continues in the background" not in output
+    assert "the model is too big for here" in output
+    (run,) = set((folder / "runs").glob("*")) - before
+    assert f"saved in runs/{run.name}: " in output
+    (about,) = (record for record in call(folder, "runs", "--json").records if record["id"] == run.name)
+    assert (about["status"], about["exit"]) == ("failed", 2)
+
+
+def test_a_check_that_takes_long_continues_in_the_background(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    leaving: list[Path] = []
+    monkeypatch.setattr(detach_module, "CHECK_SECONDS", 0.01)
+    monkeypatch.setattr(detach_module, "_write_to", leaving.append)
+    reading, waiting = os.pipe()
+    screen = detach_module.BackgroundScreen(waiting, (), progress=False)
+    screen.begin(tmp_path)
+
+    async def check() -> bytes:
+        screen.show(event(name="reading"))
+        return await asyncio.to_thread(os.read, reading, 4096)
+
+    assert asyncio.run(check()) == os.fsencode(tmp_path) + detach_module.LATE
+    assert leaving == [tmp_path / "output.txt"]
+    screen.passed()
+    assert os.read(reading, 1) == b""
+    os.close(reading)
 
 
 def test_a_run_that_cannot_be_kept_is_reported_as_without(folder: Path, tmp_path: Path) -> None:

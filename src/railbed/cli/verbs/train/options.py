@@ -59,7 +59,7 @@ WatchOption = Annotated[
     bool, typer.Option("--watch", help="Serve the live page of the run on this machine, and print its address.")
 ]
 DetachOption = Annotated[
-    bool, typer.Option("--detach", help="Continue in the background; returns once the run has begun.")
+    bool, typer.Option("--detach", help="Continue in the background; returns once the cluster has passed its check.")
 ]
 AttachOption = Annotated[
     str | None,

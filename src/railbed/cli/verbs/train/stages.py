@@ -40,11 +40,18 @@ class NotFit(UserError):
 
 
 async def train_on(
-    site: Cluster, fleet: Fleet, *, request: TrainRequest, unchecked: bool, series: RunSeries, page: PageOf
+    site: Cluster,
+    fleet: Fleet,
+    *,
+    request: TrainRequest,
+    unchecked: bool,
+    series: RunSeries,
+    page: PageOf,
+    passed: Callable[[], None],
 ) -> AsyncGenerator[Record, None]:
-    """Check the cluster, unless that is skipped, and train on it."""
+    """Check the cluster, unless that is skipped, call `passed`, and train on it."""
     ending = Ending(site.nodes)
-    stages = _stages(site, fleet, request, unchecked=unchecked)
+    stages = _stages(site, fleet, request, unchecked=unchecked, passed=passed)
     if series.interval:
         stages = alongside(stages, sample(site, fleet, series.take, interval=series.interval))
     # The page comes first: with --detach, its link, which may contain a token, is printed while there is a terminal.
@@ -72,7 +79,7 @@ def _started(request: TrainRequest, interval: float) -> events.TrainingStarted:
 
 
 async def _stages(
-    site: Cluster, fleet: Fleet, request: TrainRequest, *, unchecked: bool
+    site: Cluster, fleet: Fleet, request: TrainRequest, *, unchecked: bool, passed: Callable[[], None]
 ) -> AsyncGenerator[Record, None]:
     """Check, estimate, train. The check also reads what the others need: each round to the nodes takes a while."""
     known: dict[str, DeviceFacts] = {}
@@ -86,6 +93,7 @@ async def _stages(
         async with aclosing(capacity.check_memory(site, fleet, request, known=known)) as estimates:
             async for record in estimates:
                 yield record
+    passed()
     checks = RestartChecks(site, fleet, Baseline(site, known))
     async with aclosing(checks.beside(train(site, fleet, request, known=known))) as records:
         async for record in records:

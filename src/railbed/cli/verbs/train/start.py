@@ -10,6 +10,7 @@ from pathlib import Path
 
 import typer
 
+from railbed.cli.background.detach import BackgroundScreen
 from railbed.cli.options import Options
 from railbed.cli.run.perform import perform
 from railbed.cli.run.series import RunSeries
@@ -62,13 +63,15 @@ class Start:
             sample_seconds=setting(context, earlier, "sample_seconds", self.sample_seconds),
         )
 
-    def run(self, site: Cluster, options: Options, screen: Screen | None) -> int:
+    def run(self, site: Cluster, options: Options, background: BackgroundScreen | None) -> int:
         """Train on a cluster, and return the exit code."""
-        screen = screen or (JsonScreen() if options.json else TrainScreen(verbose=False))
+        screen: Screen = background or (JsonScreen() if options.json else TrainScreen(verbose=False))
+        passed = background.passed if background else _continue
         series, attempt = RunSeries(self.sample_seconds), this_attempt()
         request = self._request(site, attempt)
         page = partial(page_beside, request=local_page() if self.watched else None, show=screen.line.print_line)
-        work = partial(train_on, site, request=request, unchecked=self.unchecked, series=series, page=page)
+        stages = partial(train_on, site, request=request, unchecked=self.unchecked, series=series, page=page)
+        work = partial(stages, passed=passed)
         run = partial(perform_attempt, attempt) if attempt else partial(perform, "train")
         return run(site, options, work, screen=screen, beside=partial(training_files, series=series))
 
@@ -87,6 +90,10 @@ class Start:
         if attempt and attempt.history.started:
             return replace(request_of(attempt.recipe, attempt.history.started.run), resumes=attempt.earlier)
         return None
+
+
+def _continue() -> None:
+    """Do nothing once the cluster has passed its check: the terminal stays."""
 
 
 def request_of(wanted: Recipe, run: str = "") -> TrainRequest:
