@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from railbed import clusterfile
-from railbed.parsing.nexus.switch_lock import CHANGING
+from railbed.parsing.nexus.switch_lock import CHANGING, checkpoint_name
 from tests.support.cli import Result
 from tests.support.configuring import applied, configure, factory_switch, named, running, runs_of, show
 from tests.support.holding import held, held_at
@@ -31,7 +31,10 @@ EVERY_STEP = {
     "copy running-config": "before it is saved",
     "no checkpoint railbed-changing": "before it is unlocked",
 }
-UNDO_STEPS = ("rollback", "copy running-config", "no checkpoint railbed-2", "no checkpoint railbed-changing")
+UNDO_STEPS = (
+    *("checkpoint railbed-2", "configure terminal", "system qos", "show clock", "copy running-config"),
+    *("no checkpoint railbed-2", "no checkpoint railbed-changing"),
+)
 CUTS = ("kill", "cut")
 
 
@@ -80,11 +83,13 @@ def assert_reported(lab: RunningLab, run: str, *, undoing: bool = False) -> None
 
 
 def assert_undone(lab: RunningLab, run: str, before: str) -> None:
-    """Assert that the undo of a run restores the switch byte for byte, and leaves nothing behind."""
+    """Assert that the undo of a run restores the switch byte for byte, and leaves neither lock nor checkpoint of it."""
     undone = configure(lab, "--undo", run, "--yes")
     assert undone.code == 0, undone
     assert (running(lab), running(lab, "startup")) == (before, before)
-    assert "railbed" not in show(lab, "show checkpoint summary")
+    summary = show(lab, "show checkpoint summary")
+    assert CHANGING not in summary
+    assert checkpoint_name(run) not in summary
     after = configure(lab)
     assert (pending(after), named(after, "change_unfinished")) == ([], [])
 
@@ -118,7 +123,7 @@ def test_a_switch_that_is_not_locked_yet_is_untouched(switch_lab: RunningLab, la
 
 
 @pytest.mark.parametrize(
-    ("how", "command"), some([(how, command) for command in UNDO_STEPS for how in CUTS], {("cut", "rollback")})
+    ("how", "command"), some([(how, command) for command in UNDO_STEPS for how in CUTS], {("kill", "system qos")})
 )
 def test_an_undo_that_is_cut_short_is_reported_and_completed(
     switch_lab: RunningLab, lab: RunningLab, how: str, command: str

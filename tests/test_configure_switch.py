@@ -6,6 +6,7 @@ import base64
 import hashlib
 import itertools
 import os
+import re
 import shutil
 import ssl
 import subprocess
@@ -84,8 +85,35 @@ def test_both_ends_are_made_right_stay_right_and_come_back_byte_for_byte(lab: Ru
     undone = configure(lab, "--undo", run, "--yes")
     assert undone.code == 0, undone
     assert (running(lab), running(lab, "startup")) == (before, before)
-    assert "railbed" not in show(lab, "show checkpoint summary")
     assert ("mtu", "node1/rail0") in lab.failing("mtu")
+
+
+OTHERS = ("hostname mine", "vlan 7", "interface Ethernet1/1", "description cable 12")
+
+
+def test_an_undo_takes_nothing_else_with_it(lab: RunningLab) -> None:
+    """What people enter by hand after a run stays, on the switch and on the nodes, and in what the switch has saved."""
+    before = running(lab).splitlines()
+    run = applied(lab)
+    show(lab, " ; ".join(("configure terminal", *OTHERS, "end", "copy running-config startup-config")))
+    assert lab.run_inside("node1", "ip link set dev rail0 mtu 4000").code == 0
+    theirs = running(lab)
+    undone = configure(lab, "--undo", run, "--yes")
+    (mtu,) = [record for record in undone.records if record.get("left_out")]
+    assert (undone.code, mtu["subject"]) == (1, "node1/rail0")
+    assert f"changed since {run}" in mtu["left_out"]
+    assert lab.run_inside("node1", "cat /sys/class/net/rail0/mtu").out == "4000\n"
+    after = running(lab)
+    assert running(lab, "startup") == after
+    assert [line for line in after.splitlines() if line not in before] == [
+        *("hostname mine", "vlan 1,7", "  description cable 12")
+    ]
+    assert [line for line in before if line not in after.splitlines()] == ["hostname nexus", "vlan 1"]
+    (event,) = [event for event in named(undone, "device_changed") if event["subject"] == "nexus"]
+    checkpoint = re.search(r"checkpoint (railbed-\S+) is the state before this undo", event["message"])
+    assert checkpoint
+    saved = show(lab, f"show checkpoint {checkpoint[1]}").splitlines()
+    assert [line for line in theirs.splitlines() if line not in saved and not line.startswith("version ")] == []
 
 
 def assert_nothing_to_compare(lab: RunningLab) -> None:

@@ -14,25 +14,26 @@ from railbed.configure.apply import change_devices
 from railbed.configure.planned import PlannedFix
 from railbed.configure.request import Callbacks
 from railbed.configure.switchlines import merged
+from railbed.configure.undo_plan import UndoPlan, UndoTerms, plan_switch
 from railbed.fleet import Fleet
 from railbed.fleet.change import BeingChanged, NotChanged, NotUndone
-from railbed.fleet.switch_change import entered
+from railbed.fleet.switch_change import entered, read_running
 from railbed.fleet.temporary import temporarily
 from railbed.lab.nexus.commands.loader import apply_lines
 from railbed.lab.nexus.model.switch import Switch
 from railbed.model import events
 from railbed.model.cluster import Login, Secret
 from railbed.model.events.configure import Outcome
-from railbed.model.fix import Fix, Persistence, configure_lines, run
+from railbed.model.fix import Fix, Persistence, configure_lines
 from railbed.model.record import Finding, Verdict
-from railbed.parsing.nexus.switch_lock import CHANGING, UNLOCK, Holder, checkpoint_name
+from railbed.parsing.nexus.switch_lock import CHANGING, Holder, checkpoint_name
 from railbed.transport.base import Command, Target
 from railbed.transport.connect import live_connector
 from railbed.transport.record import Recorder, recording_connector
 from tests.nexus.conftest import StartEmulator
 from tests.nexus.support import LOSSLESS, PASSWORD
 
-RUN = "20261116-180000-configure"
+RUN, UNDO = "20261116-180000-configure", "20261116-190000-configure"
 EARLIER = """
 policy-map type network-qos site
   class type network-qos c-8q-nq3
@@ -68,11 +69,24 @@ class Site:
     async def apply(self, fix: Fix, **changes: object) -> events.DeviceChanged:
         return await self._changed([fix], replace(self.callbacks, **changes), "applied", None)  # type: ignore[arg-type]
 
-    async def undo(self, has_ended: Callable[[Holder], bool] = lambda _: True) -> events.DeviceChanged:
-        """Undo what was saved; the lock if a change was cut short before that."""
-        locked = Fix(device="s", apply=run(UNLOCK), undo=(), persistence=Persistence.KEPT)
-        callbacks = replace(self.callbacks, has_ended=has_ended, run_name=lambda: "20261116-190000-configure")
-        return await self._changed(self.saved or [locked], callbacks, "undone", RUN)
+    async def undo(
+        self,
+        has_ended: Callable[[Holder], bool] = lambda _: True,
+        *,
+        overwrite: bool = False,
+        cut: int | None = None,
+    ) -> events.DeviceChanged:
+        """Undo what was saved last; the lock if a change was cut short before that. Cut it after so many commands."""
+        locked = Fix(device="s", apply=(), undo=(), persistence=Persistence.KEPT)
+        callbacks = replace(self.callbacks, has_ended=has_ended, run_name=lambda: UNDO)
+        plan = await self.plan(self.saved[-1] if self.saved else locked, overwrite=overwrite)
+        self.switch.faults.commands_until_cut = cut
+        return await self._changed([plan.fix], callbacks, "undone", RUN)
+
+    async def plan(self, saved: Fix, *, overwrite: bool = False) -> UndoPlan:
+        holder, running = await read_running(self.fleet, "s")
+        half_undone = holder is not None and holder.purpose == "undo"
+        return plan_switch(saved, running, half_undone=half_undone, terms=UndoTerms(run=RUN, overwrite=overwrite))
 
     async def _changed(
         self, fixes: Sequence[Fix], callbacks: Callbacks, outcome: Outcome, run: str | None
@@ -149,9 +163,113 @@ async def test_a_factory_switch_becomes_lossless_and_comes_back_byte_for_byte(si
     assert site.switch.startup == running, "a reload keeps it"
     assert list(site.switch.checkpoints) == [checkpoint_name(RUN)]
     undone = await site.undo()
-    assert undone.outcome == "undone", undone.message
+    assert (undone.outcome, undone.message) == (
+        "undone",
+        f"what {RUN} changed on s is undone; checkpoint {checkpoint_name(UNDO)} is the state before this undo",
+    )
     assert (site.switch.running_text(), site.switch.startup) == (before, startup)
-    assert site.switch.checkpoints == {}
+    assert list(site.switch.checkpoints) == [checkpoint_name(UNDO)]
+    assert site.switch.checkpoints[checkpoint_name(UNDO)].text == running
+
+
+CLASSES = ("CNP", "ROCE")
+OTHERS = (
+    "hostname mine",
+    "vlan 7",
+    "interface Ethernet1/1",
+    "  description cable 12",
+    "interface Ethernet1/9",
+    "  mtu 9216",
+)
+
+
+def difference(before: str, after: str) -> tuple[list[str], list[str]]:
+    """Return the lines that only one of two configurations has."""
+    old, new = before.splitlines(), after.splitlines()
+    return [line for line in old if line not in new], [line for line in new if line not in old]
+
+
+async def test_an_undo_leaves_what_others_have_entered_since(site: Site) -> None:
+    reference = Switch(site.switch.platform)
+    assert apply_lines(reference, [*EARLIER.splitlines(), *OTHERS]) == []
+    assert (await site.apply(lossless())).outcome == "applied"
+    assert apply_lines(site.switch, OTHERS) == []
+    site.switch.save()
+    undone = await site.undo()
+    assert undone.outcome == "undone", undone.message
+    assert difference(reference.running_text(), site.switch.running_text()) == ([], [])
+    assert site.switch.startup == site.switch.running_text()
+
+
+async def test_an_undo_does_not_save_what_others_have_not_saved(site: Site) -> None:
+    assert (await site.apply(lossless())).outcome == "applied"
+    startup = site.switch.startup
+    assert apply_lines(site.switch, OTHERS) == []
+    undone = await site.undo()
+    assert undone.outcome == "undone", undone.message
+    assert "not saved, since it had unsaved changes before" in undone.message
+    assert site.switch.startup == startup
+    assert "hostname mine" in site.switch.running_text()
+
+
+async def test_what_others_have_changed_since_is_shown_and_left_unless_it_is_to_be_overwritten(site: Site) -> None:
+    before = site.switch.running_text()
+    assert (await site.apply(lossless())).outcome == "applied"
+    policy = ["policy-map type qos CLASSIFY", "  class CNP", "    set qos-group 6"]
+    assert apply_lines(site.switch, ["interface Ethernet1/1", "  priority-flow-control mode off", *policy]) == []
+    plan = await site.plan(site.saved[-1])
+    left = {change.before: change.left_out for change in plan.changes if change.left_out and change.before}
+    assert [shown.partition(" / ")[0] for shown in left] == [
+        *("policy-map type qos CLASSIFY", "interface Ethernet1/1: priority-flow-control mode off")
+    ]
+    assert left["interface Ethernet1/1: priority-flow-control mode off"] == (
+        f"changed since {RUN}, which left priority-flow-control mode on; "
+        f"`railbed configure --undo {RUN} --overwrite` undoes it all the same"
+    )
+    used = [change.left_out for change in plan.changes if change.left_out and not change.before]
+    assert used == [
+        f"class-map type qos match-any {name} is still used by lines that are not undone" for name in CLASSES
+    ]
+    for overwrite in (False, True):
+        undone = await site.undo(overwrite=overwrite)
+        assert undone.outcome == "undone", undone.message
+        assert (site.switch.running_text() == before) is overwrite
+        site.switch.remove_checkpoint(checkpoint_name(UNDO))
+
+
+async def test_what_others_use_by_now_is_left(site: Site) -> None:
+    """Somebody has attached the run's policy to another port."""
+    before = site.switch.running_text()
+    assert (await site.apply(lossless())).outcome == "applied"
+    port = ["interface Ethernet1/7", "  service-policy type qos input CLASSIFY"]
+    assert apply_lines(site.switch, port) == []
+    assert (await site.undo(overwrite=True)).outcome == "undone"
+    _, added = difference(before, site.switch.running_text())
+    for line in ("policy-map type qos CLASSIFY", "class-map type qos match-any ROCE", port[1]):
+        assert line in added
+    assert "policy-map type queuing EGRESS" not in added
+    assert site.switch.running_text().count(port[1]) == 1, "the run's own is gone"
+
+
+async def test_an_undo_that_leaves_something_keeps_the_checkpoint_of_the_run(site: Site) -> None:
+    assert (await site.apply(lossless())).outcome == "applied"
+    assert apply_lines(site.switch, ["interface Ethernet1/1", "  priority-flow-control mode off"]) == []
+    undone = await site.undo()
+    assert undone.outcome == "undone", undone.message
+    assert "1 of 2 changes left as they are now; " in undone.message
+    assert "  priority-flow-control mode off" in site.switch.running_text()
+    assert sorted(site.switch.checkpoints) == [checkpoint_name(RUN), checkpoint_name(UNDO)]
+
+
+async def test_a_switch_that_changes_after_the_lines_were_shown_is_left_alone(site: Site) -> None:
+    assert (await site.apply(lossless())).outcome == "applied"
+    plan = await site.plan(site.saved[-1])
+    assert apply_lines(site.switch, ["interface Ethernet1/1", "  no mtu 9216"]) == []
+    running = site.switch.running_text()
+    changed = await site._changed([plan.fix], replace(site.callbacks, run_name=lambda: UNDO), "undone", RUN)
+    assert changed.outcome == "refused"
+    assert "s has changed since the lines were shown (interface Ethernet1/1 / mtu)" in changed.message
+    assert (site.switch.running_text(), list(site.switch.checkpoints)) == (running, [checkpoint_name(RUN)])
 
 
 async def test_unsaved_changes_of_others_are_not_saved(site: Site) -> None:
@@ -204,6 +322,7 @@ async def test_a_connection_that_is_cut_at_any_command_of_a_change_is_rolled_bac
         if changed.outcome != "restored":
             undone = await site.undo()
             assert undone.outcome == "undone", undone.message
+            site.switch.checkpoints.pop(checkpoint_name(UNDO), None)
         assert (site.switch.running_text(), site.switch.startup, site.switch.checkpoints) == (before, startup, {})
         site.saved.clear()
         assert len(outcomes) < 60, outcomes
@@ -216,28 +335,26 @@ async def test_an_undo_that_is_cut_at_any_command_is_completed_by_the_next(site:
     outcomes: list[Outcome] = []
     while "undone" not in outcomes:
         assert (await site.apply(lossless())).outcome == "applied"
-        site.switch.faults.commands_until_cut = len(outcomes) + 1
-        outcomes.append((await site.undo()).outcome)
+        outcomes.append((await site.undo(cut=len(outcomes) + 1)).outcome)
         site.switch.faults.commands_until_cut = None
         if outcomes[-1] != "undone":
             undone = await site.undo()
-            assert (undone.outcome, undone.message) == ("undone", f"s is back to its state before {RUN}")
+            assert undone.outcome == "undone", undone.message
+        site.switch.checkpoints.pop(checkpoint_name(UNDO), None)
         assert (site.switch.running_text(), site.switch.startup, site.switch.checkpoints) == (before, startup, {})
         site.saved.clear()
-        assert len(outcomes) < 20, outcomes
-    # The lock, the rollback, the configuration saved, the checkpoint of the run removed.
-    assert outcomes == ["unknown"] * 4 + ["undone"]
+        assert len(outcomes) < 60, outcomes
+    # The lock; then every command is rolled back, or repeated over a new connection.
+    assert outcomes[0] == "unknown"
+    assert set(outcomes[1:-1]) == {"restored"}
 
 
-async def test_an_undo_without_its_checkpoint_is_refused_and_leaves_no_lock(site: Site) -> None:
+async def test_an_undo_needs_no_checkpoint(site: Site) -> None:
+    before = site.switch.running_text()
     assert (await site.apply(lossless())).outcome == "applied"
-    after = site.switch.running_text()
     site.switch.checkpoints.clear()
-    for _ in range(2):
-        undone = await site.undo()
-        assert undone.outcome == "refused"
-        assert f"s has no checkpoint {checkpoint_name(RUN)} any more" in undone.message
-        assert (site.switch.running_text(), site.switch.checkpoints) == (after, {})
+    assert (await site.undo()).outcome == "undone"
+    assert site.switch.running_text() == before
 
 
 async def test_an_undo_does_not_take_the_lock_of_a_change_in_progress(site: Site) -> None:

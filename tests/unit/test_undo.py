@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 
 import pytest
 
+from railbed.errors import UsageError
 from railbed.model import events
 from railbed.model.events.configure import Outcome
 from railbed.model.fix import Fix, Persistence, run
 from railbed.store import open_run
-from railbed.store.undo import Unfinished, devices_to_undo, save_undo, unfinished_changes
+from railbed.store.undo import (
+    Unfinished,
+    devices_to_undo,
+    read_undo,
+    save_undo,
+    unfinished_changes,
+    unreadable_undos,
+)
+from tests.support.cli import railbed
 
 CLUSTER = "x"
 
@@ -86,3 +97,108 @@ def test_before_its_undo_was_saved_a_change_is_not_in_the_way_of_others() -> Non
     assert to_undo(first) == (["d"], {})
     (locked,) = devices_to_undo(CLUSTER, second)[0]
     assert not locked.saved
+
+
+def damage(name: str, line: bytes, folder: Path) -> None:
+    with (folder / name / "undo.jsonl").open("ab") as file:
+        file.write(line + b"\n")
+
+
+def stored(**step: object) -> bytes:
+    """Return the line of a fix with one step."""
+    return json.dumps({"device": "d", "apply": [step], "undo": [], "persistence": "kept"}).encode()
+
+
+def test_a_run_whose_undo_is_damaged_is_named_and_the_others_work(tmp_path: Path) -> None:
+    first = attempt("applied")
+    broken = attempt("applied")
+    damage(broken, b'{"device": "d", "app', tmp_path)
+    (error,) = unreadable_undos(CLUSTER)
+    assert error.message == f"the undo of {broken} is unreadable ({tmp_path / broken}/undo.jsonl: line 2 is damaged)"
+    assert error.hint == (
+        f"`railbed runs {broken}` lists what it changed: restore that by hand, then remove {tmp_path / broken}"
+    )
+    assert unfinished_changes(CLUSTER) == {}
+    assert to_undo(first) == (["d"], {"d": broken}), "it may still be in effect"
+    shutil.rmtree(tmp_path / broken)
+    assert to_undo(first) == (["d"], {})
+
+
+def test_a_damaged_run_that_was_cut_short_is_still_reported(tmp_path: Path) -> None:
+    broken = attempt(None)
+    (tmp_path / broken / "undo.jsonl").write_bytes(b"\x00\xff\n")
+    assert unfinished_changes(CLUSTER) == {"d": Unfinished(run=broken)}
+
+
+REFUSED = {
+    "'etc/passwd' is not the absolute path of a file": {"step": "file", "path": "etc/passwd", "content": ""},
+    "'/etc/../root/x' is not the absolute path of a file": {"step": "file", "path": "/etc/../root/x", "content": ""},
+    "'644; reboot' is not a mode in octal, such as 644": {
+        "step": "file",
+        "path": "/x",
+        "content": "",
+        "mode": "644; reboot",
+    },
+    "'u+s' is not a mode in octal, such as 644": {"step": "file", "path": "/x", "content": "", "mode": "u+s"},
+    "'0:0 /etc/shadow' is not an owner, such as root:root": {
+        "step": "file",
+        "path": "/x",
+        "content": "",
+        "owner": "0:0 /etc/shadow",
+    },
+    "'--reference=/x' is not an owner, such as root:root": {
+        "step": "file",
+        "path": "/x",
+        "content": "",
+        "owner": "--reference=/x",
+    },
+    "a command is empty": {"step": "run", "command": " "},
+    "a command contains a null character": {"step": "run", "command": "true", "verify": "a\0b"},
+    "'mtu 1 ; reload' is not a line of a switch's configuration": {
+        "step": "slot",
+        "section": [],
+        "slot": "mtu",
+        "before": ["mtu 1 ; reload"],
+    },
+    "'mtu 1\\nreload' is not a line of a switch's configuration": {
+        "step": "slot",
+        "section": [],
+        "slot": "mtu",
+        "before": [],
+        "after": ["mtu 1\nreload"],
+    },
+}
+
+
+@pytest.mark.parametrize(("reason", "step"), REFUSED.items(), ids=REFUSED)
+def test_a_step_that_cannot_be_executed_as_saved_is_refused(
+    tmp_path: Path, reason: str, step: dict[str, object]
+) -> None:
+    name = attempt("applied")
+    damage(name, stored(**step), tmp_path)
+    with pytest.raises(UsageError) as error:
+        read_undo(tmp_path / name)
+    assert error.value.message == f"the undo of {name} is unreadable ({tmp_path / name}/undo.jsonl: line 2: {reason})"
+
+
+@pytest.mark.parametrize("owner", ["root", "0:0", "ada:staff", "www-data:www-data"])
+@pytest.mark.parametrize("mode", ["644", "0600", "4755"])
+def test_every_mode_and_owner_of_a_file_is_accepted(tmp_path: Path, owner: str, mode: str) -> None:
+    name = attempt("applied")
+    damage(name, stored(step="file", path="/etc/x", content=None, mode=mode, owner=owner), tmp_path)
+    assert len(read_undo(tmp_path / name)) == 2
+
+
+def test_configure_ends_with_a_sentence_when_its_undo_is_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAILBED_RUNS", str(tmp_path / "runs"))
+    name = attempt("applied")
+    damage(name, stored(step="file", path="/x", content="", mode="$(reboot)"), tmp_path / "runs")
+    (tmp_path / "cluster.yaml").write_text(f"name: {CLUSTER}\nnodes: {{d: {{host: local}}}}\n")
+    result = railbed(tmp_path, "configure", "--undo", name, "--yes", "--cluster", tmp_path / "cluster.yaml")
+    assert result.code == 2
+    assert f"the undo of {name} is unreadable (" in result.err
+    assert "Traceback" not in result.err
+    shown = railbed(tmp_path, "configure", "--rule", "mtu", "--cluster", tmp_path / "cluster.yaml")
+    assert (shown.code, f"the undo of {name} is unreadable" in shown.out + shown.err) == (0, True)

@@ -61,8 +61,8 @@ async def _change(
     result: Outcome
     try:
         note = await _commit(fleet, fix, callbacks, verify, run)
-        done = f"is back to its state before {run}" if run else "was changed"
-        result, message = outcome, f"{fix.device} {done}{f'; {note}' if note else ''}"
+        done = f"what {run} changed on {fix.device} is undone" if run else f"{fix.device} was changed"
+        result, message = outcome, f"{done}{f'; {note}' if note else ''}"
     except Refused as error:
         result, message = "refused", f"{error.message}{f'; {error.hint}' if error.hint else ''}"
     except NotChanged as error:
@@ -80,8 +80,8 @@ async def _commit(fleet: Fleet, fix: Fix, callbacks: Callbacks, verify: Verify, 
     name = undone or callbacks.run_name()
     if next(target for target in fleet.targets if target.name == fix.device).kind == "switch":
         holder = Holder.this_process("undo" if undone else "run", name)
-        change = SwitchChange(fleet, fix, checkpoint_name(name), holder, callbacks.has_ended)
-        return await change.undo() if undone else await change.commit(save=callbacks.save, verify=verify)
+        change = SwitchChange(fleet, fix, checkpoint_name(callbacks.run_name()), holder, callbacks.has_ended)
+        return await (change.undo(undone, verify) if undone else change.commit(save=callbacks.save, verify=verify))
     await commit(
         fleet,
         fix,
@@ -91,4 +91,4 @@ async def _commit(fleet: Fleet, fix: Fix, callbacks: Callbacks, verify: Verify, 
         seconds=CONFIRM_SECONDS + fix.seconds,
         apply_seconds=APPLY_SECONDS + fix.seconds,
     )
-    return ""
+    return fix.note

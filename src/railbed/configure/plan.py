@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from railbed.check.site import NodeView, Site
 from railbed.configure.management import management_cut, switch_cut
@@ -12,7 +12,7 @@ from railbed.configure.persist.persistence import persistence_of
 from railbed.configure.planned import PlannedFix
 from railbed.configure.switchlines import merged
 from railbed.model.cluster import DeviceKind
-from railbed.model.fix import Fix, Persistence
+from railbed.model.fix import FileStep, Fix, Persistence, RunStep
 from railbed.model.record import WRONG, Change, Finding
 from railbed.parsing.nexus.switch_lock import Holder, describe_lock, way_out
 from railbed.probes import pending_change
@@ -30,7 +30,7 @@ class DevicePlan:
     @property
     def fix(self) -> Fix:
         """All changes as one fix: a device is changed and undone as a whole."""
-        fixes = [change.fix for change in self.changes]
+        fixes = [_with_parts(change) for change in self.changes]
         return Fix(
             device=self.device,
             apply=tuple(step for fix in fixes for step in fix.apply),
@@ -39,6 +39,16 @@ class DevicePlan:
             interrupts=any(fix.interrupts for fix in fixes),
             seconds=sum(fix.seconds for fix in fixes),
         )
+
+
+def _with_parts(planned: PlannedFix) -> Fix:
+    """Return a fix whose steps name the change that they belong to, so that its undo can leave out single changes."""
+    part = ", ".join(f"{check} {planned.subject}" for check in planned.checks)
+    apply, undo = (
+        tuple(replace(step, part=part) if isinstance(step, RunStep | FileStep) else step for step in steps)
+        for steps in (planned.fix.apply, planned.fix.undo)
+    )
+    return replace(planned.fix, apply=apply, undo=undo)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

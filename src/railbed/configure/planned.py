@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from difflib import unified_diff
 
 from railbed.model.fix import ConfigStep, FileStep, Fix, Step
 from railbed.model.record import Change, Finding
@@ -56,3 +57,9 @@ def lines_of(step: Step) -> tuple[str, ...]:
         case ConfigStep(lines=lines):
             return lines
     return (str(step),)
+
+
+def file_difference(before: str, after: str, path: str) -> tuple[str, ...]:
+    """Return the lines of a file that change, as a unified diff."""
+    lines = tuple(unified_diff(before.splitlines(), after.splitlines(), path, path, lineterm="", n=1))
+    return lines or (("only the ends of lines differ",) if before != after else ())

@@ -76,7 +76,7 @@ def _restore(path: str) -> str:
 def _write(step: FileStep) -> list[str]:
     path = shlex.quote(step.path)
     folder = [f'mkdir -p "$(dirname {path})"'] if step.own_folder else []
-    rights = [f"chmod {step.mode} {path}"] if step.mode else []
+    rights = [f"chmod {shlex.quote(step.mode)} {path}"] if step.mode else []
     return [*folder, f"cat >{path} <<'{END}'", *(step.content or "").splitlines(), END, *rights]
 
 

@@ -33,6 +33,8 @@ class Callbacks:
     """Write files by name, and return the folder."""
     unfinished: Mapping[str, Unfinished] = field(default_factory=dict)
     """Devices that may be half-changed, each with the change that was cut short."""
+    unreadable: Sequence[str] = ()
+    """Why earlier runs cannot be undone."""
     has_ended: Callable[[Holder], bool] = lambda _: False
     """Whether the holder of a switch's lock is known to have ended, so that its lock can be taken over."""
     note_late: Callable[[DeviceChanged], None] = lambda _: None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Iterator, Sequence
 from contextlib import aclosing
 from typing import Any
 
@@ -16,7 +16,7 @@ from railbed.check.site import Site
 from railbed.configure.apply import change_devices
 from railbed.configure.plan import Plan, make_plan
 from railbed.configure.render import rendered_files
-from railbed.configure.request import ConfigureRequest
+from railbed.configure.request import Callbacks, ConfigureRequest
 from railbed.configure.wheels import INSTALLING
 from railbed.fleet import Fleet
 from railbed.model import events
@@ -65,7 +65,7 @@ async def configure(cluster: Cluster, fleet: Fleet, request: ConfigureRequest) -
     for finding in wrong:
         if finding.subject not in changing:
             yield finding
-    for event in _unfinished(site, request.callbacks.unfinished):
+    for event in _unfinished(site, request.callbacks):
         yield event
     for change in plan.records():
         yield change
@@ -170,11 +170,13 @@ def _names(devices: Sequence[str]) -> str:
     return ", ".join(devices) if len(devices) <= 4 else f"{len(devices)} devices"
 
 
-def _unfinished(site: Site, unfinished: Mapping[str, Unfinished]) -> Iterator[Record]:
-    """Yield the devices whose latest change was cut short, and how to proceed."""
+def _unfinished(site: Site, callbacks: Callbacks) -> Iterator[Record]:
+    """Yield the runs that cannot be undone, and the devices whose latest change was cut short, with the way out."""
+    for message in callbacks.unreadable:
+        yield events.Notice(message=message)
     nodes = {node.name: node.try_read(pending_change.PROBE) for node in site.nodes}
     switches = {switch.name: switch.try_read(checkpoints.PROBE) for switch in site.switches}
-    for device, change in unfinished.items():
+    for device, change in callbacks.unfinished.items():
         if device not in site.cluster.nodes and device not in site.cluster.switches:
             continue
         pending, state = nodes.get(device), "it may be half-changed"

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from railbed.configure.planned import PlannedFix
 from railbed.model.fix import ConfigStep, configure_lines
+from railbed.parsing.nexus.slots import parse_lines
 
 PHASES = ("feature", "class-map", "policy-map", "system qos", "interface")
 REMOVALS = ("no policy-map", "no class-map", "no feature")
@@ -41,6 +42,12 @@ def merged(fixes: Sequence[PlannedFix]) -> tuple[PlannedFix, ...]:
             if isinstance(step, ConfigStep):
                 _add(root, step.lines, planned)
     return tuple(_planned(section) for section in sorted(root.below.values(), key=lambda section: phase(section.line)))
+
+
+def ordered_steps(lines: Iterable[str]) -> tuple[ConfigStep, ...]:
+    """Return lines as steps, one for each section, in the order to enter them."""
+    sections = sorted(parse_lines(lines).below.values(), key=lambda section: phase(section.line))
+    return tuple(ConfigStep(lines=tuple(section.lines())) for section in sections)
 
 
 def phase(line: str) -> int:

@@ -1,41 +1,122 @@
-"""Undoes a run: each device gets back what the run changed, from the copies it saved."""
+"""Undoes a run: takes back what it changed on each device, unless somebody has changed it since."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+import asyncio
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
+from dataclasses import dataclass
 
+from railbed.check.judge import all_checks, judge_site, probes_needed
+from railbed.check.run import read_devices
+from railbed.check.site import Site
 from railbed.configure.apply import change_devices
-from railbed.configure.planned import lines_of
 from railbed.configure.request import Callbacks
+from railbed.configure.undo_plan import NodeUndo, UndoPlan, UndoTerms, Values, plan_switch, values_before, values_of
+from railbed.errors import DeviceError
 from railbed.fleet import Fleet
+from railbed.fleet.change import read_files
+from railbed.fleet.switch_change import read_running
 from railbed.model import events
-from railbed.model.fix import Fix
-from railbed.model.record import Change, Record
+from railbed.model.cluster import Cluster
+from railbed.model.fix import FileStep, Fix, RunStep
+from railbed.model.reading import DeviceFacts
+from railbed.model.record import Change, Finding, Record
 
 
-async def undo(fleet: Fleet, run: str, fixes: Sequence[Fix], callbacks: Callbacks) -> AsyncGenerator[Record, None]:
-    """Yield the changes that undo a run and, once confirmed, the outcome on each device; `fixes` are those it saved."""
-    for fix in fixes:
-        yield Change(
-            subject=fix.device,
-            action="set",
-            after=f"the state before {run}",
-            apply=tuple(line for step in fix.apply for line in lines_of(step)),
-            interrupts=fix.interrupts,
-        )
-    names = [fix.device for fix in fixes]
-    yield events.ChangesPlanned(
-        message=f"undo {run}",
-        devices=names,
-        changes=len(fixes),
-        left_out=0,
-        interrupts=[fix.device for fix in fixes if fix.interrupts],
-    )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UndoRequest:
+    """What to undo."""
+
+    terms: UndoTerms
+    fixes: Sequence[Fix]
+    """What the run saved, one for each device."""
+    changes: Sequence[Change]
+    """What the run was about to change."""
+    results: Sequence[Finding]
+    """What it found once it had changed the devices; nothing if it was cut short."""
+    callbacks: Callbacks
+
+
+async def undo(cluster: Cluster, fleet: Fleet, request: UndoRequest) -> AsyncGenerator[Record, None]:
+    """Yield the changes that undo a run and, once confirmed, the outcome on each device."""
+    run, callbacks = request.terms.run, request.callbacks
+    devices: dict[str, DeviceFacts] = {}
+    after = values_of(request.results)
+    checks = [check for check in all_checks().values() if any(_rule(key) == check.name for key in _parts(request))]
+    if checks and after:
+        async with aclosing(read_devices(cluster, fleet, list(probes_needed(checks, cluster)), devices)) as records:
+            async for record in records:
+                yield record
+    now = values_of(judge_site(checks, Site(cluster, devices))) if devices else {}
+    plans, failures = await _plans(fleet, request, after, now)
+    for record in _shown(run, plans):
+        yield record
+    for device, reason in failures.items():
+        yield events.DeviceChanged(subject=device, message=f"{device} was not changed: {reason}", outcome="refused")
+    fixes = [plan.fix for plan in plans if not plan.is_empty]
+    if not fixes:
+        return
     with callbacks.exclusive():
-        if not await callbacks.confirm(f"undo {run} on {', '.join(names)}?"):
+        if not await callbacks.confirm(f"undo {run} on {', '.join(fix.device for fix in fixes)}?"):
             yield events.Notice(message="nothing was changed")
             return
         async with aclosing(change_devices(fleet, fixes, callbacks, outcome="undone", run=run)) as records:
             async for record in records:
                 yield record
+
+
+def _shown(run: str, plans: Sequence[UndoPlan]) -> Iterator[Record]:
+    for plan in plans:
+        yield from plan.changes
+    made = [plan.fix for plan in plans if not plan.is_empty]
+    yield events.ChangesPlanned(
+        message=f"undo {run}",
+        devices=[fix.device for fix in made],
+        changes=sum(not change.left_out for plan in plans for change in plan.changes),
+        left_out=sum(bool(change.left_out) for plan in plans for change in plan.changes),
+        interrupts=[fix.device for fix in made if fix.interrupts],
+    )
+
+
+async def _plans(
+    fleet: Fleet, request: UndoRequest, after: Values, now: Values
+) -> tuple[list[UndoPlan], dict[str, str]]:
+    """Return the plan of each device, and why some could not be read."""
+    kinds = {target.name: target.kind for target in fleet.targets}
+
+    async def plan(fix: Fix) -> UndoPlan | DeviceError:
+        try:
+            if kinds[fix.device] == "switch":
+                return await _plan_switch(fleet, fix, request)
+            files = await read_files(fleet, fix.device, [step for step in fix.apply if isinstance(step, FileStep)])
+        except DeviceError as error:
+            return error
+        before = values_before(request.changes)
+        return NodeUndo(fix=fix, files=files, before=before, after=after, now=now, terms=request.terms).plan()
+
+    results = await asyncio.gather(*(plan(fix) for fix in request.fixes))
+    failures = {
+        fix.device: result.message
+        for fix, result in zip(request.fixes, results, strict=True)
+        if isinstance(result, DeviceError)
+    }
+    return [result for result in results if isinstance(result, UndoPlan)], failures
+
+
+async def _plan_switch(fleet: Fleet, fix: Fix, request: UndoRequest) -> UndoPlan:
+    holder, running = await read_running(fleet, fix.device)
+    half_undone = holder is not None and (holder.purpose, holder.run) == ("undo", request.terms.run)
+    return plan_switch(fix, running, half_undone=half_undone, terms=request.terms)
+
+
+def _parts(request: UndoRequest) -> Iterator[str]:
+    """Yield the `rule subject` of every command of the undo."""
+    for fix in request.fixes:
+        for step in fix.apply:
+            if isinstance(step, RunStep) and step.part:
+                yield from step.part.split(", ")
+
+
+def _rule(key: str) -> str:
+    return key.partition(" ")[0]

@@ -123,18 +123,22 @@ async def with_exact_undo(fleet: Fleet, fix: Fix) -> Fix:
     if next(target for target in fleet.targets if target.name == fix.device).access not in ("local", "ssh", "srun"):
         raise NotChanged(f"{fix.device} cannot be changed: a guard needs a shell on the device")
     files = [step for step in fix.apply if isinstance(step, FileStep)]
+    return replace(fix, undo=(*fix.undo, *reversed(await read_files(fleet, fix.device, files))))
+
+
+async def read_files(fleet: Fleet, device: str, files: Sequence[FileStep]) -> list[FileStep]:
+    """Return the steps that make files what they are now; raise NotChanged if they cannot be read."""
     if not files:
-        return fix
+        return []
     script = "\n".join(
         f"if [ -e {path} ]; then stat -Lc '%a %u:%g' {path}; base64 {path} | tr -d '\\n'; echo =; else echo; echo; fi"
         for path in (shlex.quote(step.path) for step in files)
     )
-    output = await fleet.ask(fix.device, Command(key="files", script=script, timeout=APPLY_SECONDS, as_root=True))
+    output = await fleet.ask(device, Command(key="files", script=script, timeout=APPLY_SECONDS, as_root=True))
     lines = output.text.splitlines()
     if output.exit != 0 or len(lines) != 2 * len(files):
-        raise NotChanged(f"{fix.device}: the files to change cannot be read: {output.trouble}")
-    restored = [_restoring(fix.device, *file) for file in zip(files, lines[::2], lines[1::2], strict=True)]
-    return replace(fix, undo=(*fix.undo, *reversed(restored)))
+        raise NotChanged(f"{device}: the files to change cannot be read: {output.trouble}")
+    return [_restoring(device, *file) for file in zip(files, lines[::2], lines[1::2], strict=True)]
 
 
 def _restoring(device: str, step: FileStep, rights: str, content: str) -> FileStep:

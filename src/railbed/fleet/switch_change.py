@@ -1,13 +1,16 @@
 """Changes switches by lines of their configuration, under a checkpoint: the only way in which railbed changes a switch.
 
-A switch cannot run a guard. Two checkpoints stand in for it: one, named after the run, is the state before the change
-and stays for `undo`; the other, CHANGING, exists only during the change, or while a temporary change is in force. No
-name can exist twice, so CHANGING is a lock, whose description names the holder (`parsing.nexus.switch_lock`). If it is
-left behind, the switch may be half-changed. The order of the steps makes every point where a change is cut short
+A switch cannot run a guard. Two checkpoints stand in for it: one, named after the run, is the state before the change,
+and stays; the other, CHANGING, exists only during the change, or while a temporary change is in force. No name can
+exist twice, so CHANGING is a lock, whose description names the holder (`parsing.nexus.switch_lock`). If it is left
+behind, the switch may be half-changed. The order of the steps makes every point where a change is cut short
 recognisable:
 
     lock ─> save the undo ─> checkpoint of the run ─> lines ─> log in again ─> save the configuration ─> unlock
          nothing changed yet                         half-changed                                     complete
+
+An undo is a change of its own. It restores only what the run has changed (`parsing.nexus.slots`), never a checkpoint:
+that would also erase what others have entered since.
 """
 
 from __future__ import annotations
@@ -21,9 +24,18 @@ from dataclasses import dataclass
 from railbed.errors import DeviceError, ParseError
 from railbed.fleet.change import BeingChanged, NotChanged, NotUndone, Refused
 from railbed.fleet.fleet import Fleet
-from railbed.model.fix import ConfigStep, Fix, Persistence, RunStep, Step, run
+from railbed.model.fix import ConfigStep, Fix, Persistence, SlotStep, Step
 from railbed.model.output import Output
-from railbed.parsing.nexus.switch_lock import CHANGING, UNLOCK, Holder, describe_lock, rollback_command, way_out
+from railbed.parsing.nexus.slots import Section, changed_between, content_of, parse_lines, touched_by
+from railbed.parsing.nexus.switch_lock import (
+    CHANGING,
+    UNLOCK,
+    Holder,
+    checkpoint_name,
+    describe_lock,
+    rollback_command,
+    way_out,
+)
 from railbed.probes.nexus import checkpoints
 from railbed.transport.base import Command
 
@@ -33,11 +45,28 @@ EXISTS = re.compile(r"already exists|exist already", re.IGNORECASE)
 MISSING = "does not exist"
 ROLLED_BACK = re.compile(r"completed successfully|Patch is Empty", re.IGNORECASE)
 SAVE = "copy running-config startup-config"
+NOT_SAVED = f"not saved, since it had unsaved changes before: `{SAVE}`"
+COMMENTS = ("!", "-----", "Name: ", "version ")
 STEP_SECONDS = 30.0
 ROLLBACK_SECONDS = 120.0
 
 TakeOver = Callable[[Holder], bool]
 """Decides whether a lock can be taken over: its holder is known to have ended."""
+
+
+@dataclass(slots=True)
+class _Attempt:
+    """How far a change has come."""
+
+    change: SwitchChange
+    is_saving: bool = False
+    """The startup configuration may have been written."""
+
+    async def save_if(self, is_saved: bool) -> None:
+        """Save the configuration if it was saved before."""
+        if is_saved:
+            self.is_saving = True
+            await self.change.accept(SAVE, ROLLBACK_SECONDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,26 +90,47 @@ class SwitchChange:
 
         Raise NotChanged if it was rolled back, BeingChanged if somebody else is changing the switch, and NotUndone if
         the rollback failed. If an earlier run was cut short and its lock is taken over, the lock stays until the
-        changes are complete.
+        changes are complete. `save` gets the undo, again once it is known what the lines did.
         """
         earlier = await self._lock()
-        startup_at_risk = False
-        try:
-            saved = await self._is_saved()
-            save(self._undo_fix(saved))
-            await self._accepted(f"checkpoint {self.checkpoint}")
-            for step in self.fix.apply:
-                await self._step(step)
-            if reason := await verify():
-                raise NotChanged(f"{self.device} was restored: {reason}")
-            if saved:
-                startup_at_risk = True
-                await self._accepted(SAVE, ROLLBACK_SECONDS)
-        except BaseException as error:
-            await self._roll_back(error, save=startup_at_risk, unlock=earlier is None)
-            raise
+        async with self._rolled_back_if_it_fails(earlier) as attempt:
+            before, is_saved = await self._read(earlier)
+            lines = [line for step in self.fix.apply if isinstance(step, ConfigStep) for line in step.lines]
+            touched = touched_by(lines, before)
+            save(self._undo_fix(touched))
+            await self._enter(verify)
+            save(self._undo_fix(changed_between(before, await self._running(), touched)))
+            await attempt.save_if(is_saved)
         await self._unlock()
-        return "" if saved else f"not saved, since it had unsaved changes before: `{SAVE}`"
+        return "" if is_saved else NOT_SAVED
+
+    async def undo(self, run: str, verify: Callable[[], Awaitable[str]]) -> str:
+        """Enter the lines that undo a run, and save them; return what the user should know about it.
+
+        Raise Refused if the switch has changed since the lines were chosen, BeingChanged if somebody else is changing
+        it, NotChanged if it was rolled back, and NotUndone if the rollback failed.
+        """
+        earlier = await self._lock()
+        lines = [step for step in self.fix.apply if isinstance(step, ConfigStep)]
+        async with self._rolled_back_if_it_fails(earlier) as attempt:
+            running, is_saved = await self._read(earlier)
+            self._require_unchanged(running)
+            if lines:
+                await self._enter(verify)
+            if lines or (earlier and (earlier.purpose, earlier.run) == ("undo", run)):
+                await attempt.save_if(is_saved)
+        notes = [self.fix.note] if self.fix.note else []
+        if lines:
+            notes.append(f"checkpoint {self.checkpoint} is the state before this undo")
+        if lines and not is_saved:
+            notes.append(NOT_SAVED)
+        if not self.fix.note:
+            with self._in_doubt():
+                await self._insist(f"no checkpoint {checkpoint_name(run)}")
+        if earlier and earlier.run != self.holder.run:
+            return f"it is still {describe_lock(earlier)}; {way_out(earlier)}"
+        await self._unlock()
+        return "; ".join(notes)
 
     @asynccontextmanager
     async def temporarily(self) -> AsyncIterator[None]:
@@ -97,53 +147,57 @@ class SwitchChange:
         finally:
             await self._roll_back(error)
 
-    async def undo(self) -> str:
-        """Roll back to the checkpoint of an earlier run and remove it; return what the user should know about it.
-
-        Raise Refused if the checkpoint is gone, BeingChanged if somebody else is changing the switch, and NotUndone if
-        the rollback fails.
-        """
-        earlier = await self._lock()
-        with self._in_doubt():
-            for command in map(str, self.fix.apply):
-                if command != UNLOCK:
-                    await self._undo_step(command, earlier)
-            if earlier and earlier.run != self.holder.run:
-                return f"it is still {describe_lock(earlier)}; {way_out(earlier)}"
-        await self._unlock()
-        return ""
-
-    async def _undo_step(self, command: str, earlier: Holder | None) -> None:
-        """Run a command of an undo, which an earlier attempt may have run already."""
-        output = await self._ask(command, ROLLBACK_SECONDS)
-        rolls_back = command.startswith("rollback")
-        if MISSING in _refusal(output):
-            if rolls_back:
-                await self._roll_back_without_checkpoint(earlier)
-        elif _refusal(output) or output.failure or (rolls_back and not ROLLED_BACK.search(output.text)):
-            raise NotUndone({self.device: _refusal(output) or output.trouble}, command)
-
-    async def _roll_back_without_checkpoint(self, earlier: Holder | None) -> None:
-        """Decide what it means that the checkpoint of the run to undo does not exist."""
-        if earlier is None or earlier.run != self.holder.run:
-            if earlier is None:
-                await self._ask(UNLOCK)
-            raise Refused(f"{self.device} has no checkpoint {self.checkpoint} any more: it cannot be rolled back")
-        if earlier.purpose == "run":
-            # The run was cut short before it created its checkpoint, or an undo of it after it removed the checkpoint:
-            # the lock, created before both, is the same state.
-            await self._undo_step(rollback_command(CHANGING), earlier)
-        # Otherwise an earlier undo removed the checkpoint, after it had rolled back.
-
-    def _undo_fix(self, saved: bool) -> Fix:
-        commands = [rollback_command(self.checkpoint), *([SAVE] if saved else []), f"no checkpoint {self.checkpoint}"]
+    def _undo_fix(self, slots: Sequence[SlotStep]) -> Fix:
         return Fix(
             device=self.device,
-            apply=run(*commands),
+            apply=tuple(slots),
             undo=(),
             persistence=Persistence.KEPT,
             interrupts=self.fix.interrupts,
         )
+
+    def _require_unchanged(self, running: Section) -> None:
+        """Refuse an undo if a slot is not as it was when its lines were chosen and shown."""
+        for step in self.fix.undo:
+            if isinstance(step, SlotStep) and content_of(step, running) != step.before:
+                where = " / ".join((*step.section, step.slot))
+                raise Refused(f"{self.device} has changed since the lines were shown ({where})", hint="run it again")
+
+    async def _enter(self, verify: Callable[[], Awaitable[str]]) -> None:
+        """Create the checkpoint, enter the lines and log in again."""
+        await self.accept(f"checkpoint {self.checkpoint}")
+        for step in self.fix.apply:
+            await self._step(step)
+        if reason := await verify():
+            raise NotChanged(f"{self.device} was restored: {reason}")
+
+    @asynccontextmanager
+    async def _rolled_back_if_it_fails(self, earlier: Holder | None) -> AsyncIterator[_Attempt]:
+        """Restore the state before the change if the block fails; a lock that was taken over stays."""
+        attempt = _Attempt(self)
+        try:
+            yield attempt
+        except BaseException as error:
+            await self._roll_back(error, save=attempt.is_saving, unlock=earlier is None)
+            raise
+
+    async def _read(self, earlier: Holder | None) -> tuple[Section, bool]:
+        """Return the running configuration, and whether it was saved before the change, or before that of `earlier`.
+
+        If it was not, saving would also save other people's work.
+        """
+        running = await self._configuration("running-config")
+        startup = await self._configuration("startup-config")
+        is_saved = running == startup
+        if earlier and not is_saved:
+            is_saved = await self._configuration(f"checkpoint {CHANGING}") == startup
+        return parse_lines(running), is_saved
+
+    async def _running(self) -> Section:
+        return parse_lines(await self._configuration("running-config"))
+
+    async def _configuration(self, which: str) -> list[str]:
+        return await _read_configuration(self.fleet, self.device, which)
 
     @contextmanager
     def _in_doubt(self) -> Iterator[None]:
@@ -168,7 +222,7 @@ class SwitchChange:
                 return None
             if not EXISTS.search(refusal):
                 raise Refused(f"{self.device} cannot be changed: {refusal}")
-            holder = await self._read_holder()
+            holder = await _read_holder(self.fleet, self.device)
         if holder and self.take_over(holder):
             return holder
         raise BeingChanged(f"{self.device} is {describe_lock(holder)}", hint=way_out(holder))
@@ -177,29 +231,9 @@ class SwitchChange:
         with self._in_doubt():
             await self._insist(UNLOCK)
 
-    async def _read_holder(self) -> Holder | None:
-        output = await self._ask(str(checkpoints.PROBE.command))
-        try:
-            return checkpoints.parse(output.text).holder
-        except ParseError:
-            return None
-
     async def _step(self, step: Step) -> None:
-        match step:
-            case ConfigStep(lines=lines):
-                command = " ; ".join(["configure terminal", *entered(lines)])
-            case RunStep(command=command):
-                pass
-            case _:
-                raise AssertionError("a file on a switch")
-        await self._accepted(command)
-
-    async def _is_saved(self) -> bool:
-        """Whether startup and running configuration are equal: if not, saving would also save other people's work."""
-        running, startup = [
-            await self._ask(f"show {which}-config", ROLLBACK_SECONDS) for which in ("running", "startup")
-        ]
-        return _lines(running) == _lines(startup)
+        assert isinstance(step, ConfigStep), "a switch has no shell"
+        await self.accept(" ; ".join(["configure terminal", *entered(step.lines)]))
 
     async def _roll_back(self, error: BaseException | None, *, save: bool = False, unlock: bool = True) -> None:
         """Restore the state before the change; with `save`, also in the startup configuration."""
@@ -218,7 +252,8 @@ class SwitchChange:
                 raise
             raise NotUndone({self.device: lost.message}, command) from error
 
-    async def _accepted(self, command: str, seconds: float = STEP_SECONDS) -> None:
+    async def accept(self, command: str, seconds: float = STEP_SECONDS) -> None:
+        """Run a command; raise NotChanged if the switch refuses it."""
         output = await self._ask(command, seconds)
         if refusal := _refusal(output) or output.failure:
             raise NotChanged(f"{self.device} cannot be changed: {refusal} (at: {command})")
@@ -231,7 +266,34 @@ class SwitchChange:
             return await self._ask(command, seconds)
 
     async def _ask(self, command: str, seconds: float = STEP_SECONDS) -> Output:
-        return await self.fleet.ask(self.device, Command(key=_key(command), script=command, timeout=seconds))
+        return await _ask(self.fleet, self.device, command, seconds)
+
+
+async def read_running(fleet: Fleet, device: str) -> tuple[Holder | None, Section]:
+    """Return who holds the lock of a switch, if anybody, and its running configuration."""
+    holder = await _read_holder(fleet, device)
+    return holder, parse_lines(await _read_configuration(fleet, device, "running-config"))
+
+
+async def _read_configuration(fleet: Fleet, device: str, which: str) -> list[str]:
+    """Return the lines of a configuration without its headings, which contain times and differ in a checkpoint."""
+    output = await _ask(fleet, device, f"show {which}", ROLLBACK_SECONDS)
+    # A switch that has never saved its configuration refuses to show it.
+    if output.failure or (output.exit != 0 and which != "startup-config"):
+        raise NotChanged(f"{device} cannot be changed: {output.trouble} (at: show {which})")
+    return [line.rstrip() for line in output.text.splitlines() if line.strip() and not line.startswith(COMMENTS)]
+
+
+async def _read_holder(fleet: Fleet, device: str) -> Holder | None:
+    output = await _ask(fleet, device, str(checkpoints.PROBE.command), STEP_SECONDS)
+    try:
+        return checkpoints.parse(output.text).holder
+    except ParseError:
+        return None
+
+
+async def _ask(fleet: Fleet, device: str, command: str, seconds: float) -> Output:
+    return await fleet.ask(device, Command(key=_key(command), script=command, timeout=seconds))
 
 
 def entered(lines: Sequence[str]) -> Iterator[str]:
@@ -249,11 +311,6 @@ def entered(lines: Sequence[str]) -> Iterator[str]:
 def _refusal(output: Output) -> str:
     match = REFUSAL.search(output.text)
     return match[1].strip() if match else output.complaint if output.exit != 0 else ""
-
-
-def _lines(output: Output) -> list[str]:
-    """Return a configuration without its comments, which contain times."""
-    return [line.rstrip() for line in output.text.splitlines() if line.strip() and not line.startswith("!")]
 
 
 def _key(command: str) -> str:

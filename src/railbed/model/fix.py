@@ -18,6 +18,8 @@ class RunStep:
     """A shell command, run as root."""
 
     command: str
+    part: str = ""
+    """The change that it belongs to: `rule subject`, for every rule that the change satisfies, separated by commas."""
     only_if: str = ""
     """A test that fails if there is nothing to do: an undo also runs if the step it undoes never ran."""
     verify: str = ""
@@ -43,10 +45,12 @@ class FileStep:
 
     path: str
     content: str | None
+    part: str = ""
+    """As for RunStep."""
     mode: str = ""
     """Permissions in octal; empty for those that the file has, or 644 for a new one."""
     owner: str = ""
-    """`user:group` as numbers; empty for the owner that the file has, or root."""
+    """`user:group`, as names or numbers; empty for the owner that the file has, or root."""
     own_folder: bool = False
     """Its folder is created for it, and removed with it."""
     step: Literal["file"] = "file"
@@ -64,7 +68,7 @@ class FileStep:
 class ConfigStep:
     """Lines of a switch's configuration, indented as `show running-config` shows them; `no …` removes a line.
 
-    It needs no undo: a checkpoint is created first. `configure` merges the lines of all fixes of a switch and
+    It needs no undo: the configuration is read first. `configure` merges the lines of all fixes of a switch and
     orders them, so that nothing is used before it exists or removed while it is used.
     """
 
@@ -75,7 +79,28 @@ class ConfigStep:
         return " ; ".join(("configure terminal", *(line.strip() for line in self.lines)))
 
 
-Step = RunStep | FileStep | ConfigStep
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlotStep:
+    """Restores one slot of a switch's configuration: lines of a section that exclude, or belong to, each other.
+
+    The other lines of the section stay as they are: somebody else may have entered them since.
+    """
+
+    section: tuple[str, ...]
+    """The lines that lead to it; none for the top."""
+    slot: str
+    """What its lines have in common (`parsing.nexus.slots`)."""
+    before: tuple[str, ...]
+    """Its lines before the change, indented as in `show running-config`."""
+    after: tuple[str, ...] | None = None
+    """Its lines after the change; None if the change was cut short."""
+    step: Literal["slot"] = "slot"
+
+    def __str__(self) -> str:
+        return " ; ".join((*self.section, *(map(str.strip, self.before) if self.before else (f"no {self.slot}",))))
+
+
+Step = RunStep | FileStep | ConfigStep | SlotStep
 
 
 class Persistence(StrEnum):
@@ -98,7 +123,7 @@ class Fix:
     """Steps, in order; the first failure ends the fix."""
     undo: tuple[Step, ...]
     """Steps that restore the observed state, in order; all are tried, whichever steps of `apply` ran. Files are
-    restored from copies, switches from a checkpoint: neither is listed."""
+    restored from copies, switches from what their configuration was: neither is listed."""
     persistence: Persistence
     interrupts: bool = False
     """Traffic of the device may stop for a moment."""

@@ -7,18 +7,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import TypeAdapter
 from pydantic_core import to_json
 
+from railbed.errors import UsageError, os_reason
 from railbed.model.events import ChangeStarted, DeviceChanged
 from railbed.model.events.configure import Outcome
 from railbed.model.fix import Fix
 from railbed.model.private import for_us_alone
+from railbed.model.record import Change, Finding, Record
 from railbed.store.records import read_record
 from railbed.store.run import RunSummary, list_runs, record_lines, runs_folder
+from railbed.store.undo_steps import invalid_part
 
 FILE = "undo.jsonl"
 _FIX: TypeAdapter[Fix] = TypeAdapter(Fix)
@@ -33,12 +37,45 @@ def save_undo(run: Path, undo: Fix) -> None:
 
 
 def read_undo(run: Path) -> list[Fix]:
-    """Return the fixes that undo a run, the last change first; an incomplete line is of a change that was not made."""
+    """Return the fixes that undo a run, the last change first; an incomplete line is of a change that was not made.
+
+    Raise UsageError if a fix cannot be executed as it was saved.
+    """
     try:
         lines = (run / FILE).read_bytes().split(b"\n")[:-1]
     except FileNotFoundError:
         return []
-    return [_FIX.validate_json(line) for line in reversed(lines)]
+    except OSError as error:
+        raise _unreadable(run, os_reason(error)) from error
+    return [_read_fix(run, number, line) for number, line in reversed(list(enumerate(lines, 1)))]
+
+
+def _read_fix(run: Path, number: int, line: bytes) -> Fix:
+    try:
+        fix = _FIX.validate_json(line)
+    except ValueError as error:
+        raise _unreadable(run, f"line {number} is damaged") from error
+    if reason := invalid_part(fix):
+        raise _unreadable(run, f"line {number}: {reason}")
+    return fix
+
+
+def _unreadable(run: Path, reason: str) -> UsageError:
+    return UsageError(
+        f"the undo of {run.name} is unreadable ({run / FILE}: {reason})",
+        hint=f"`railbed runs {run.name}` lists what it changed: restore that by hand, then remove {run}",
+    )
+
+
+def unreadable_undos(cluster: str) -> list[UsageError]:
+    """Return why some runs of configure on a cluster cannot be undone."""
+    reasons = []
+    for run in _runs_on(cluster):
+        try:
+            read_undo(runs_folder() / run.id)
+        except UsageError as error:
+            reasons.append(error)
+    return reasons
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,23 +107,42 @@ class Unfinished:
 
 def read_attempts(run: Path) -> dict[str, Attempt]:
     """Return what a run did to each device that it began to change."""
-    saved = {fix.device for fix in read_undo(run)}
+    try:
+        saved = {fix.device for fix in read_undo(run)}
+    except UsageError:
+        saved = None  # it may have changed any device
     attempts: dict[str, Attempt] = {}
-    for line in record_lines(run):
-        if b"change" not in line:
-            continue
-        try:
-            record = read_record(line)
-        except ValueError:
-            continue
-        match record:
-            case ChangeStarted(subject=device):
-                attempts[device] = Attempt(device=device, undoes=record.run, saved=device in saved)
-            case DeviceChanged(subject=device):
-                attempts[device] = Attempt(
-                    device=device, outcome=record.outcome, undoes=record.run, saved=device in saved
-                )
+    for record in _records(run, b"change"):
+        if isinstance(record, ChangeStarted | DeviceChanged):
+            attempts[record.subject] = Attempt(
+                device=record.subject,
+                outcome=record.outcome if isinstance(record, DeviceChanged) else None,
+                undoes=record.run,
+                saved=saved is None or record.subject in saved,
+            )
     return attempts
+
+
+def read_results(run: Path) -> tuple[list[Change], list[Finding]]:
+    """Return the changes of a run, and what it found once it had changed devices."""
+    changes: list[Change] = []
+    findings: list[Finding] = []
+    changed = False
+    for record in _records(run, b'"device_changed"', b'"finding"', b'"change"'):
+        changed = changed or isinstance(record, DeviceChanged)
+        if isinstance(record, Change):
+            changes.append(record)
+        elif changed and isinstance(record, Finding):
+            findings.append(record)
+    return changes, findings
+
+
+def _records(run: Path, *words: bytes) -> Iterator[Record]:
+    """Yield the readable records of a run that contain one of some words."""
+    for line in record_lines(run):
+        if any(word in line for word in words):
+            with suppress(ValueError):
+                yield read_record(line)
 
 
 def unfinished_changes(cluster: str) -> dict[str, Unfinished]:
@@ -128,6 +184,12 @@ def devices_to_undo(cluster: str, name: str) -> tuple[list[Attempt], dict[str, s
 
 def _changes_of(cluster: str) -> Iterator[tuple[RunSummary, dict[str, Attempt]]]:
     """Yield the runs of configure on a cluster that have ended, the newest first, with what each did."""
+    for run in _runs_on(cluster):
+        yield run, read_attempts(runs_folder() / run.id)
+
+
+def _runs_on(cluster: str) -> Iterator[RunSummary]:
+    """Yield the runs of configure on a cluster that have ended, the newest first."""
     for run in list_runs():
         if run.verb == "configure" and run.cluster == cluster and run.status != "running":
-            yield run, read_attempts(runs_folder() / run.id)
+            yield run

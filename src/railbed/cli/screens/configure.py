@@ -14,7 +14,7 @@ from railbed.model.cluster import Cluster
 from railbed.model.record import Change, Record
 from railbed.model.text.amount import plural
 from railbed.model.text.printable import printable
-from railbed.parsing.nexus.switch_lock import checkpoint_name, rollback_command
+from railbed.parsing.nexus.switch_lock import checkpoint_name
 from railbed.present.changes import ChangeGroup, DeviceGroup, device_groups
 from railbed.present.names import each_of, name_range
 
@@ -77,8 +77,9 @@ class ConfigureScreen(TextScreen):
         for change in group.changes:
             self._show_change(change)
         if group.names[0] in self._switches and any(change.change.check for change in group.changes):
-            command = rollback_command(checkpoint_name("RUN"))
-            text = f"{command}, to the checkpoint that is created before the first line is entered"
+            text = (
+                f"takes back these lines alone; the checkpoint {checkpoint_name('RUN')} is the whole state before them"
+            )
             print_hanging(self._out, Text(text, style="dim"), first=Text("  undo: ", style="dim"), indent=8)
         self._out.print()
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterable, Iterator, Sequence
-from difflib import unified_diff
 
 from railbed.check.site import NodeView
 from railbed.configure.persist.network import PortSettings, network_files
 from railbed.configure.persist.unit import NAME, read_unit, render_unit
-from railbed.configure.planned import PlannedFix
+from railbed.configure.planned import PlannedFix, file_difference
 from railbed.model.fix import FileStep, Fix, Persistence, RunStep, Step, run
 from railbed.probes import boot_config
 from railbed.probes.boot_config import IFUPDOWN, NETPLAN, NETWORKD, UNIT, BootConfig
@@ -87,10 +86,5 @@ def _file(
         before="",
         after=f"{path} {'also restores this' if earlier else 'restores this'} at boot",
         fix=Fix(device=device, apply=(file, *after), undo=undo, persistence=Persistence.KEPT),
-        shown=_difference(earlier, content, path) if earlier else (),
+        shown=file_difference(earlier, content, path) if earlier else (),
     )
-
-
-def _difference(before: str, after: str, path: str) -> tuple[str, ...]:
-    """Return the lines of a file that change, as a unified diff."""
-    return tuple(unified_diff(before.splitlines(), after.splitlines(), path, path, lineterm="", n=1))

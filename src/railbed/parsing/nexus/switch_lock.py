@@ -89,8 +89,7 @@ def way_out(holder: Holder | None) -> str:
         return (
             f"`show checkpoint {CHANGING}` is an earlier state of it; if nobody is changing it, `{UNLOCK}` unlocks it"
         )
-    before = checkpoint_name(holder.run) if holder.purpose == "undo" else CHANGING
-    by_hand = f"`{rollback_command(before)}`, then `{UNLOCK}`"
+    by_hand = f"`{rollback_command(CHANGING)}`, then `{UNLOCK}`"
     if holder.purpose == "experiment":
         return f"if it is not running any more, restore the switch by hand: {by_hand}"
     undo = f"`railbed configure --undo {holder.run}` (on {holder.machine}, in the folder of that run)"

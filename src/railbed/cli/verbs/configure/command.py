@@ -15,6 +15,9 @@ YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 UndoOption = Annotated[
     str | None, typer.Option("--undo", metavar="RUN", help="Restore what a run changed: a name, a folder, or newest.")
 ]
+OverwriteOption = Annotated[
+    bool, typer.Option("--overwrite", help="With --undo: also undo what somebody has changed since.")
+]
 OnlyOption = Annotated[
     list[str] | None,
     typer.Option("--only", metavar="DEVICE", help="Change only these devices: node1,node2; may be repeated."),
@@ -40,6 +43,7 @@ def configure_command(
     apply: ApplyOption = False,
     yes: YesOption = False,
     undo: UndoOption = None,
+    overwrite: OverwriteOption = False,
     only: OnlyOption = None,
     rule: RuleOption = None,
     render: RenderOption = None,
@@ -56,6 +60,15 @@ def configure_command(
     """
     from railbed.cli.verbs.configure.run import Wanted, configure_cluster
 
-    wanted = Wanted(apply=apply, yes=yes, undo=undo, only=only or (), rules=rule or (), render=render, wheels=wheels)
+    wanted = Wanted(
+        apply=apply,
+        yes=yes,
+        undo=undo,
+        overwrite=overwrite,
+        only=only or (),
+        rules=rule or (),
+        render=render,
+        wheels=wheels,
+    )
     options = Options(json=as_json, record=record, replay=replay, timeout=timeout)
     return configure_cluster(cluster, options, wanted)

@@ -21,20 +21,27 @@ from railbed.cli.tally import Conclusion, Tally
 from railbed.cli.verbs.configure.confirm import ask
 from railbed.configure.request import Callbacks, ConfigureRequest, Mode
 from railbed.configure.run import checks_with_fixes, configure
-from railbed.configure.undo import undo
+from railbed.configure.undo import UndoRequest, undo
+from railbed.configure.undo_plan import UndoTerms
 from railbed.configure.wheels import Wheels
 from railbed.errors import UsageError, os_reason
 from railbed.fleet import Fleet
 from railbed.model import events
 from railbed.model.cluster import Cluster
-from railbed.model.fix import Fix, Persistence
-from railbed.model.fix import run as run_steps
+from railbed.model.fix import FileStep, Fix, Persistence, RunStep, SlotStep
 from railbed.model.record import Record
 from railbed.model.text.amount import plural
-from railbed.parsing.nexus.switch_lock import UNLOCK, Holder
+from railbed.parsing.nexus.switch_lock import Holder
 from railbed.store import RunKind, list_runs, write_atomically
 from railbed.store.lock import only_one
-from railbed.store.undo import devices_to_undo, read_undo, save_undo, unfinished_changes
+from railbed.store.undo import (
+    devices_to_undo,
+    read_results,
+    read_undo,
+    save_undo,
+    unfinished_changes,
+    unreadable_undos,
+)
 from railbed.transport.base import targets_of
 
 
@@ -49,6 +56,7 @@ class Wanted:
     rules: Sequence[str]
     render: Path | None
     wheels: Path | None = None
+    overwrite: bool = False
 
     @property
     def mode(self) -> Mode:
@@ -68,10 +76,10 @@ def configure_cluster(file: Path | None, options: Options, wanted: Wanted) -> in
     journal = Journal(cluster.name, addresses)
     callbacks = _callbacks(wanted, journal, screen)
     if wanted.undo is not None:
-        run, fixes = _undo_fixes(cluster, wanted)
+        undo_request = _undo_request(cluster, wanted, callbacks)
 
         def work(fleet: Fleet) -> AsyncGenerator[Record, None]:
-            return undo(fleet, run, fixes, callbacks)
+            return undo(cluster, fleet, undo_request)
 
     else:
         request = _request(cluster, wanted, callbacks)
@@ -169,6 +177,10 @@ def _validate(options: Options, wanted: Wanted) -> None:
         raise UsageError(f"{' and '.join(named)} do not go together", hint="give one of them")
     if wanted.wheels and (wanted.undo is not None or wanted.render):
         raise UsageError("--wheels goes only with --apply", hint="a script cannot send them, and an undo needs none")
+    if wanted.overwrite and wanted.undo is None:
+        raise UsageError("--overwrite goes only with --undo", hint="--apply sets every wrong value, whoever set it")
+    if wanted.rules and wanted.undo is not None:
+        raise UsageError("--rule and --undo do not go together", hint="an undo restores all that a run changed")
     changing = wanted.apply or wanted.undo is not None
     if changing and options.replay:
         raise UsageError("a recording cannot be changed", hint="leave out --replay")
@@ -205,20 +217,28 @@ def _split(values: Sequence[str]) -> list[str]:
     return [name for value in values for name in value.split(",") if name]
 
 
-def _undo_fixes(cluster: Cluster, wanted: Wanted) -> tuple[str, list[Fix]]:
-    """Return the run to undo and the fixes that do it, one per device."""
+def _undo_request(cluster: Cluster, wanted: Wanted, callbacks: Callbacks) -> UndoRequest:
+    """Return what to undo: a fix for each device."""
     only = _devices(cluster, wanted)
     folder = chosen_run(wanted.undo, _undoable(cluster, only))
     fixes, later = _fixes_of(cluster, folder, only)
     if not fixes:
         raise UsageError(f"{folder.name} has nothing to undo", hint="it changed nothing, or was already undone")
-    for device in fixes:
+    for device, fix in fixes.items():
+        _require_usable(cluster, fix, folder.name)
         if device in later:
             raise UsageError(
                 f"{later[device]} changed {device} after {folder.name}",
                 hint=f"undo that first: `railbed configure --undo {later[device]}`",
             )
-    return folder.name, list(fixes.values())
+    changes, results = read_results(folder)
+    return UndoRequest(
+        terms=UndoTerms(run=folder.name, overwrite=wanted.overwrite),
+        fixes=list(fixes.values()),
+        changes=changes,
+        results=results,
+        callbacks=callbacks,
+    )
 
 
 def _undoable(cluster: Cluster, only: frozenset[str]) -> RunKind:
@@ -233,7 +253,8 @@ def _undoable(cluster: Cluster, only: frozenset[str]) -> RunKind:
 def _fixes_of(cluster: Cluster, folder: Path, only: frozenset[str]) -> tuple[dict[str, Fix], dict[str, str]]:
     """Return the fixes that undo a run, by device, and the devices that a later run has changed, by run."""
     attempts, later = devices_to_undo(cluster.name, folder.name)
-    fixes = {fix.device: fix for fix in read_undo(folder)}
+    # The last fix that was saved for a device is the most exact.
+    fixes = {fix.device: fix for fix in reversed(read_undo(folder))}
     # Before its undo is saved, a node is untouched; a switch may be locked.
     fixes |= {
         attempt.device: _unlock(attempt.device)
@@ -244,9 +265,21 @@ def _fixes_of(cluster: Cluster, folder: Path, only: frozenset[str]) -> tuple[dic
     return {device: fixes[device] for device in devices if not only or device in only}, later
 
 
+def _require_usable(cluster: Cluster, fix: Fix, run: str) -> None:
+    """Raise UsageError if the undo of a device cannot be that of this device."""
+    if fix.device not in cluster.nodes and fix.device not in cluster.switches:
+        raise UsageError(f"{run} changed {fix.device}, which the cluster file does not have", hint="use --only")
+    kinds = (RunStep, FileStep) if fix.device in cluster.nodes else (SlotStep,)
+    if not all(isinstance(step, kinds) for step in (*fix.apply, *fix.undo)):
+        raise UsageError(
+            f"{run} cannot be undone: its steps for {fix.device} are not those of this kind of device",
+            hint=f"`railbed runs {run}` lists what it changed: restore that by hand",
+        )
+
+
 def _unlock(switch: str) -> Fix:
     """Return the undo of a change that was cut short before anything but the lock was made."""
-    return Fix(device=switch, apply=run_steps(UNLOCK), undo=(), persistence=Persistence.KEPT)
+    return Fix(device=switch, apply=(), undo=(), persistence=Persistence.KEPT)
 
 
 def _callbacks(wanted: Wanted, journal: Journal, screen: Screen) -> Callbacks:
@@ -264,6 +297,7 @@ def _callbacks(wanted: Wanted, journal: Journal, screen: Screen) -> Callbacks:
         run_name=lambda: journal.folder.name,
         write=write,
         unfinished=unfinished_changes(journal.cluster),
+        unreadable=[f"{error.message}; {error.hint}" for error in unreadable_undos(journal.cluster)],
         has_ended=_has_ended,
         note_late=journal.note_late,
     )
