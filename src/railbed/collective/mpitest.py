@@ -21,6 +21,7 @@ from railbed.collective import mpilibrary, pmi
 from railbed.collective.rendezvous import Rendezvous, exchange
 from railbed.collective.rollcall import Reply
 from railbed.collective.timing import Timing
+from railbed.launch.protocol import SAFE_PATH
 
 END_SECONDS = 5.0
 LIMIT_SECONDS = 60.0
@@ -67,7 +68,7 @@ def _started(
     with socket, tempfile.TemporaryFile() as stderr:
         process = subprocess.Popen(
             command,
-            env={**os.environ, **mpilibrary.settings(rendezvous.interface, world.machines), **variables},
+            env={**os.environ, **SAFE_PATH, **mpilibrary.settings(rendezvous.interface, world.machines), **variables},
             pass_fds=[socket.fileno()],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from railbed.launch.placement import Placement
-from railbed.launch.protocol import Message
+from railbed.launch.protocol import SAFE_PATH, Message
 from railbed.launch.spec import RankSpec
 from railbed.model.record import Record
 
@@ -93,7 +93,8 @@ def rank_starts(
         reader = f"{type(spec).__module__}:{type(spec).__qualname__}"
         # The agent runs behind the launcher already, and so do the ranks that it starts.
         command = [placement.interpreter[-1], "-m", ENTRY, reader, function, "{job}", "--messages", "{messages}"]
-        start = RankStart(rank=spec.rank, command=command, job=spec.to_json(), env={"PYTHONPATH": placement.code})
+        environment = {"PYTHONPATH": placement.code, **SAFE_PATH}
+        start = RankStart(rank=spec.rank, command=command, job=spec.to_json(), env=environment)
         starts[spec.node].append(start)
     return starts
 

@@ -20,6 +20,8 @@ BEAT_SECONDS = 1.0
 SILENCE_SECONDS = 4.0
 """The other end counts as dead after this long without a message."""
 LINE_LIMIT = 2**20
+SAFE_PATH = {"PYTHONSAFEPATH": "1"}
+"""Variables with which Python does not look for modules in the current folder."""
 
 
 def encode(message: Message) -> bytes:

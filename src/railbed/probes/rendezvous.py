@@ -29,7 +29,7 @@ DIAL = """\
 if command -v bash >/dev/null 2>&1; then
 dial() { timeout 4 bash -c 'exec 3<>"/dev/tcp/$1/$2"' bash "$1" "$2"; }
 else
-dial() { timeout 5 python3 -c 'import socket,sys; socket.create_connection(sys.argv[1:3],4)' "$1" "$2"; }
+dial() { timeout 5 python3 -I -c 'import socket,sys; socket.create_connection(sys.argv[1:3],4)' "$1" "$2"; }
 fi
 """
 

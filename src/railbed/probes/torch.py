@@ -14,14 +14,15 @@ from railbed.errors import ParseError
 from railbed.model.cluster import Cluster
 from railbed.model.probe import Probe
 from railbed.parsing.fields import Fields
-from railbed.parsing.shell import quote_path, quote_words
+from railbed.parsing.shell import ONLY_INSTALLED, python_words, quote_path
 from railbed.parsing.text import json_value
 
 IMPORT_SECONDS = 25
 TUNING = ("bitsandbytes", "peft", "transformers")
 """Libraries that only tuning existing models needs."""
 SCRIPT = f"""
-import os, sys
+{ONLY_INSTALLED}
+import os
 
 def torch_folder():
     folders = (os.path.join(folder, "torch") for folder in sys.path)
@@ -43,7 +44,7 @@ def versions(names):
 
 def ask_torch(facts):
     import subprocess
-    code = "import torch; print(torch._C._cuda_getArchFlags() or '')"
+    code = "{ONLY_INSTALLED}; import torch; print(torch._C._cuda_getArchFlags() or '')"
     try:
         done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                               timeout={IMPORT_SECONDS}, universal_newlines=True)
@@ -108,7 +109,7 @@ def command(cluster: Cluster, node: str) -> str:
     """Return the command for a node's training Python; a missing Python is a fact as well."""
     words = cluster.interpreter_of(node)
     return f"""
-if command -v {quote_path(words[0])} >/dev/null 2>&1; then exec {quote_words(words)} -c {shlex.quote(SCRIPT)}; fi
+if command -v {quote_path(words[0])} >/dev/null 2>&1; then exec {python_words(words)} -c {shlex.quote(SCRIPT)}; fi
 echo '{{"python": null}}'
 """
 

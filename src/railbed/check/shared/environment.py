@@ -33,7 +33,7 @@ def create_environment(node: str, prefix: str, *, wheels: str = "", requirements
     removed = RunStep(command=f"rm -r {folder}", only_if=f"[ -e {folder}/pyvenv.cfg ]")
     return Fix(
         device=node,
-        apply=run(f"python3 -m venv {folder}", _install(python, wheels, requirements)),
+        apply=run(f"python3 -I -m venv {folder}", _install(python, wheels, requirements)),
         undo=(removed, *_removed_wheels(wheels)),
         persistence=Persistence.KEPT,
         seconds=INSTALL_SECONDS,
@@ -44,9 +44,9 @@ def create_environment(node: str, prefix: str, *, wheels: str = "", requirements
 def add_libraries(node: str, prefix: str, *, wheels: str = "", after: tuple[str, ...] = ()) -> Fix:
     """Add the libraries for tuning to an environment, without changing what is in it; the undo removes what is new."""
     python, before = shlex.quote(f"{prefix}/bin/python"), shlex.quote(f"{prefix}/{BEFORE}")
-    listed = f"{python} -m pip list --format=freeze | LC_ALL=C sort"
+    listed = f"{python} -I -m pip list --format=freeze | LC_ALL=C sort"
     added = f"{listed} | LC_ALL=C comm -13 {before} - | cut -d= -f1"
-    remove = f"{added} | xargs -r {python} -m pip --quiet --no-input uninstall -y && rm {before}"
+    remove = f"{added} | xargs -r {python} -I -m pip --quiet --no-input uninstall -y && rm {before}"
     return Fix(
         device=node,
         apply=run(f"{listed} >{before}", _install(python, wheels, TUNING, options=f" --constraint {before}")),
@@ -61,7 +61,7 @@ def add_libraries(node: str, prefix: str, *, wheels: str = "", after: tuple[str,
 def _install(python: str, wheels: str, requirements: Sequence[str], *, options: str = "") -> str:
     source = f" --no-index --find-links {shlex.quote(wheels)}" if wheels else ""
     wanted = " ".join(shlex.quote(requirement) for requirement in requirements)
-    return f"{python} -m pip --quiet --no-input install{source}{options} {wanted}"
+    return f"{python} -I -m pip --quiet --no-input install{source}{options} {wanted}"
 
 
 def _removed_wheels(wheels: str) -> tuple[RunStep, ...]:

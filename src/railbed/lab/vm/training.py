@@ -89,7 +89,9 @@ async def _download(folder: Path, arch: Architecture) -> None:
     options = ["--quiet", "--disable-pip-version-check", "--only-binary=:all:", "--implementation=cp"]
     options += [f"--python-version={PYTHON}", *platforms]
     try:
-        await run([sys.executable, "-m", "pip", "download", *options, f"--dest={folder}", *WHEELS], seconds=PIP_SECONDS)
+        await run(
+            [sys.executable, "-P", "-m", "pip", "download", *options, f"--dest={folder}", *WHEELS], seconds=PIP_SECONDS
+        )
     except HostFault as error:
         raise HostFault(
             f"the packages for training could not be downloaded: {error.message}",
@@ -103,7 +105,7 @@ async def _compile(root: Path, arch: Architecture) -> None:
         compiler = ["chroot", str(root), "python3", "-m", "compileall", "-q", TRAINING]
     elif sys.version_info[:2] == tuple(map(int, PYTHON.split("."))):
         folder = f"{root}{TRAINING}"
-        compiler = [sys.executable, "-m", "compileall", "-q", "-s", str(root), "-p", "/", folder]
+        compiler = [sys.executable, "-P", "-m", "compileall", "-q", "-s", str(root), "-p", "/", folder]
     else:
         return
     await run(compiler, seconds=600, check=False)

@@ -21,7 +21,7 @@ from railbed.launch.files.guard import PIECE, content_hash
 from railbed.launch.files.pieces import PieceHasher, Pieces
 from railbed.launch.files.server import COMPILED
 from railbed.launch.protocol import encode
-from railbed.parsing.shell import quote_path
+from railbed.parsing.shell import python_words, quote_path
 
 ON_NODES = (
     "__init__.py",
@@ -197,29 +197,16 @@ def module_command(interpreter: Sequence[str], code: str, module: str, arguments
 
     Modules come from there and from Python's own folders, never from the current folder. No byte code is written, since
     a full disk would truncate it. Compiled code of torch stays out of /tmp, where other users could put files; nor do
-    its kernels leave a list of their names there for a profiler. Settings follow the launcher: not every container gets
-    the environment of the machine.
+    its kernels leave a list of their names there for a profiler.
     """
-    *launcher, python = interpreter
     compiled = str(PurePosixPath(code).parents[2] / COMPILED)
     settings = {
         "PYTHONPATH": code,
-        "PYTHONSAFEPATH": "1",
         "PYTHONDONTWRITEBYTECODE": "1",
         "TORCHINDUCTOR_CACHE_DIR": compiled,
         "ONEDNN_JIT_PROFILE": "0",
     }
-    variables = " ".join(f"{name}={quote_path(value)}" for name, value in settings.items())
-    words = [
-        *map(quote_path, launcher),
-        "env",
-        variables,
-        quote_path(python),
-        "-m",
-        module,
-        *map(quote_path, arguments),
-    ]
-    return " ".join(words)
+    return " ".join([python_words(interpreter, settings), "-m", module, *map(quote_path, arguments)])
 
 
 def _sources(path: Path) -> list[Path]:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from railbed.launch.node.forkserver import PR_SET_PDEATHSIG, REQUEST_BYTES
+from railbed.launch.protocol import SAFE_PATH
 
 LIBC = ctypes.CDLL(None)
 KILLED = -int(signal.SIGKILL)
@@ -84,7 +85,7 @@ class Spawner:
             self._forkserver = await asyncio.create_subprocess_exec(
                 *command,
                 cwd=self._folder,
-                env={**os.environ, **ONE_THREAD},
+                env={**os.environ, **ONE_THREAD, **SAFE_PATH},
                 stdin=DEVNULL,
                 stdout=log,
                 stderr=STDOUT,

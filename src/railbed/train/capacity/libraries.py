@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from contextlib import aclosing
 
 from railbed.errors import ToolMissing
 from railbed.fleet import Fleet
 from railbed.model.cluster import Cluster
-from railbed.parsing.shell import quote_path
+from railbed.parsing.shell import ONLY_INSTALLED, python_words
 from railbed.train.models.pretrained import PretrainedSettings
 from railbed.train.recipe import Recipe
 from railbed.transport.base import Command
 
 LOOK_SECONDS = 30.0
-LOOK = "import importlib.util, sys; print(*[name for name in sys.argv[1:] if not importlib.util.find_spec(name)])"
+LOOK = f"""\
+{ONLY_INSTALLED}
+import importlib.util
+print(*[name for name in sys.argv[1:] if not importlib.util.find_spec(name)])"""
 
 
 def libraries_of(recipe: Recipe) -> tuple[str, ...]:
@@ -31,7 +35,13 @@ async def require_libraries(cluster: Cluster, fleet: Fleet, recipe: Recipe) -> N
     if not wanted:
         return
     commands = {
-        name: (Command(key="libraries", script=_script(cluster.interpreter_of(name), wanted), timeout=LOOK_SECONDS),)
+        name: (
+            Command(
+                key="libraries",
+                script=missing_libraries_command(cluster.interpreter_of(name), wanted),
+                timeout=LOOK_SECONDS,
+            ),
+        )
         for name in cluster.nodes
     }
     lacking: dict[str, list[str]] = {}
@@ -52,6 +62,6 @@ async def require_libraries(cluster: Cluster, fleet: Fleet, recipe: Recipe) -> N
         )
 
 
-def _script(python: Sequence[str], wanted: Sequence[str]) -> str:
-    """Return the command that prints the missing ones; `python` starts the Python of the ranks."""
-    return f'{" ".join(map(quote_path, python))} -c "{LOOK}" {" ".join(wanted)}'
+def missing_libraries_command(interpreter: Sequence[str], wanted: Sequence[str]) -> str:
+    """Return the command that prints which libraries the Python of the ranks lacks."""
+    return f"{python_words(interpreter)} -c {shlex.quote(LOOK)} {shlex.join(wanted)}"
