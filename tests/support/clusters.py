@@ -22,6 +22,7 @@ TEXTS = st.one_of(
     ),
 )
 NETDEVS = st.from_regex(r"[a-z][a-z0-9@._\"'{}#,-]{0,9}", fullmatch=True)
+SWITCH_PORTS = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9 /:._-]{0,20}", fullmatch=True)
 PORTS = st.integers(1, 65535)
 POSITIVE = st.one_of(
     st.integers(1, 800).map(float), st.floats(min_value=1e-300, allow_infinity=False, exclude_min=True)
@@ -115,7 +116,7 @@ def ports_of(draw: st.DrawFn, netdev: str, place: int, rails: dict[str, Rail]) -
 @st.composite
 def switches_of(draw: st.DrawFn, nodes: dict[str, Node]) -> dict[str, Switch]:
     ends = [(name, port.netdev) for name, node in nodes.items() for port in node.ports]
-    names = draw(st.lists(TEXTS, min_size=len(ends), max_size=len(ends), unique=True))
+    names = draw(st.lists(SWITCH_PORTS, min_size=len(ends), max_size=len(ends), unique=True))
     ports = tuple(
         SwitchPort(name=name, node=node, netdev=netdev)
         for name, (node, netdev) in zip(names, ends, strict=True)

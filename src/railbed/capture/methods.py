@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -159,7 +160,7 @@ def _hardware(
 
 
 def _flag_fix(node: str, netdev: str) -> Fix:
-    flag = f"ethtool --set-priv-flags {netdev} sniffer"
+    flag = f"ethtool --set-priv-flags {shlex.quote(netdev)} sniffer"
     return Fix(
         device=node,
         apply=run(f"{flag} on"),

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable
+from itertools import count
 
 from railbed.configure.plan import DevicePlan, Plan
 from railbed.configure.planned import PlannedFix
 from railbed.model.fix import ConfigStep, FileStep, RunStep, Step
+from railbed.model.text.printable import printable
 
 END = "END_OF_FILE"
 
@@ -45,7 +47,7 @@ def _undo_script(device: DevicePlan) -> str:
 
 def _comment(change: PlannedFix) -> str:
     before = f"{change.before} -> " if change.before else ""
-    return f"# {', '.join(change.checks)} {change.subject}: {before}{change.after}"
+    return printable(f"# {', '.join(change.checks)} {change.subject}: {before}{change.after}")
 
 
 def _shell(steps: Iterable[Step], *, backup: bool) -> list[str]:
@@ -77,7 +79,9 @@ def _write(step: FileStep) -> list[str]:
     path = shlex.quote(step.path)
     folder = [f'mkdir -p "$(dirname {path})"'] if step.own_folder else []
     rights = [f"chmod {shlex.quote(step.mode)} {path}"] if step.mode else []
-    return [*folder, f"cat >{path} <<'{END}'", *(step.content or "").splitlines(), END, *rights]
+    lines = step.content.removesuffix("\n").split("\n") if step.content else []
+    end = next(mark for number in count() if (mark := f"{END}{number or ''}") not in lines)
+    return [*folder, f"cat >{path} <<'{end}'", *lines, end, *rights]
 
 
 def _configuration(device: DevicePlan) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import chain
 
 from pydantic import ValidationError
@@ -79,8 +80,10 @@ def _announced(
     for neighbour in neighbours:
         switch = switch_of(switches, neighbour)
         if switch is not None:
-            port = SwitchPort(name=neighbour.port_name, node=end[0], netdev=end[1])
-            yield _socket(switch, port.name), port
+            # The name comes from the network: one that no switch has is not followed.
+            with suppress(ValidationError):
+                port = SwitchPort(name=neighbour.port_name, node=end[0], netdev=end[1])
+                yield _socket(switch, port.name), port
 
 
 def _socket(switch: str, port: str) -> Socket:

@@ -6,6 +6,7 @@ RDMA needs both ends, so a rail that one node cannot use is used by none.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -46,7 +47,7 @@ def rdma_port(port: Port, facts: DeviceFacts | None) -> RdmaPath | Obstacle:
         return Obstacle(
             why=NO_RDMA_IN_FILE,
             remedy=f"name its RDMA device as `rdma` of {port.netdev} in the cluster file; Soft-RoCE adds one: "
-            f"`rdma link add rxe0 type rxe netdev {port.netdev}`",
+            f"`rdma link add rxe0 type rxe netdev {shlex.quote(port.netdev)}`",
         )
     if facts is None or (reason := _silence(facts)):
         return Obstacle(why=f"not read: {reason if facts else 'its node was not queried'}")
@@ -98,7 +99,8 @@ def _path_on(port: Port, devices: RdmaDevices) -> RdmaPath | Obstacle:
         return Obstacle(why=f"{port.rdma} is iWARP, which NCCL and UCX do not support")
     if rdma.state not in (None, "ACTIVE"):
         return Obstacle(
-            why=f"{port.rdma} port {port.rdma_port} is {rdma.state}", remedy=f"ip link set dev {port.netdev} up"
+            why=f"{port.rdma} port {port.rdma_port} is {rdma.state}",
+            remedy=f"ip link set dev {shlex.quote(port.netdev)} up",
         )
     if rdma.link_layer == "InfiniBand":
         return RdmaPath(port=port, gid=None)

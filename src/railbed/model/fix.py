@@ -60,7 +60,7 @@ class FileStep:
             return f"rm {shlex.quote(self.path)}"
         lines = self.content.splitlines()
         if len(lines) > 3:
-            return f"write {len(lines)} lines to {self.path}"
+            return f"write {len(lines)} lines to {shlex.quote(self.path)}"
         return f"printf '%s\\n' {shlex.join(lines)} > {shlex.quote(self.path)}"
 
 
@@ -184,7 +184,7 @@ def configure_lines(
 
 def write_value(value: object, path: str) -> str:
     """Return the command that writes a value to a file of the kernel (sysfs, configfs, debugfs)."""
-    return f"echo {value} > {path}"
+    return f"echo {shlex.quote(str(value))} > {shlex.quote(path)}"
 
 
 def set_mtu(device: str, mtus: Iterable[tuple[str, int, int]], *, condition: str = "") -> Fix:

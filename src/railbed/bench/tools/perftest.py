@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from shlex import quote
 
 from railbed.bench.tool import End, Tool, ToolCall, ToolResult, ToolTest, ToolValue
 from railbed.errors import ParseError
@@ -139,7 +140,7 @@ def _options(call: ToolCall, end: End) -> Iterator[str]:
     """Yield the options of one side; except for the device they must be the same on both."""
     settings = call.settings
     test = TESTS[call.test]
-    yield f"-d {end.rdma} -i {end.rdma_port} -p {call.port} -F -s {settings.size or test.size}"
+    yield f"-d {quote(end.rdma or '')} -i {end.rdma_port} -p {call.port} -F -s {settings.size or test.size}"
     if end.gid_index is not None:
         yield f"-x {end.gid_index}"
     if call.client.soft or call.server.soft:

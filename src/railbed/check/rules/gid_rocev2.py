@@ -21,6 +21,7 @@ Linux kernel documentation, ABI/stable/sysfs-class-infiniband (gid_attrs); linux
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 
 from railbed.check.rule import Check, Judgement, fail, ok, skip, unknown
@@ -89,7 +90,7 @@ def _what_is_there(gids: Sequence[Gid]) -> str:
 def _interface_address(port: PortView) -> str:
     subnet = port.rail.subnet
     prefix = f"/{subnet.prefixlen}" if subnet else "/30"
-    return f"{port.port.address}{prefix} dev {port.port.netdev}"
+    return f"{port.port.address}{prefix} dev {shlex.quote(port.port.netdev)}"
 
 
 CHECK = Check(

@@ -23,6 +23,7 @@ Linux kernel, mlx4 driver (`rx_pause = !pfc_en`); IEEE 802.3 annex 31B and 802.1
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -76,7 +77,7 @@ def _pausing(port: PortView, pause: Pause, observed: str) -> Judgement:
 
 
 def _turn_off(port: PortView, pause: Pause, *, after: tuple[str, ...]) -> Fix:
-    command = f"ethtool -A {port.port.netdev}"
+    command = f"ethtool -A {shlex.quote(port.port.netdev)}"
     earlier = {"autoneg": pause.autoneg, "rx": pause.rx, "tx": pause.tx}
     settings = " ".join(f"{name} {'on' if on else 'off'}" for name, on in earlier.items() if on is not None)
     return Fix(

@@ -23,6 +23,7 @@ Linux kernel documentation, admin-guide/pm/cpufreq (generic scaling governors).
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
 from railbed.check.rule import Check, Judgement, ok, skip, unknown, warn
@@ -51,7 +52,7 @@ def judge(node: NodeView) -> Iterator[Judgement]:
 
 
 def _command(governor: str) -> str:
-    return f"echo {governor} | tee {FILES}"
+    return f"echo {shlex.quote(governor)} | tee {FILES}"
 
 
 def _fix(node: NodeView, before: str) -> Fix:

@@ -70,8 +70,8 @@ def _is_of(node: str, name: str) -> bool:
 def _fix(node: str, before: str) -> Fix:
     return Fix(
         device=node,
-        apply=run(f"hostnamectl set-hostname {shlex.quote(node)}"),
-        undo=run(f"hostnamectl set-hostname {shlex.quote(before)}"),
+        apply=run(f"hostnamectl set-hostname -- {shlex.quote(node)}"),
+        undo=run(f"hostnamectl set-hostname -- {shlex.quote(before)}"),
         persistence=Persistence.KEPT,
     )
 

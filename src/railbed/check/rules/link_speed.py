@@ -21,6 +21,7 @@ ethtool(8). The cost of one slow link follows from the ring all-reduce: each lin
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
 from railbed.check.rule import Check, Judgement, fail, ok, skip, unknown, warn
@@ -52,7 +53,7 @@ def judge(port: PortView) -> Iterator[Judgement]:
 
 def _half_duplex(port: PortView, settings: ethtool.EthernetSettings, expected: str) -> Judgement:
     """Turn on negotiation; if it is on already, or the previous setting is unknown, give advice instead."""
-    command = f"ethtool -s {port.port.netdev} autoneg"
+    command = f"ethtool -s {shlex.quote(port.port.netdev)} autoneg"
     if settings.autoneg is not False or settings.speed_mbps is None:
         return fail(expected=expected, observed="half duplex", remedy=f"{command} on, at both ends")
     fix = Fix(
@@ -69,7 +70,7 @@ def _compared(port: PortView, wanted: float, speed: float, expected: str) -> Jud
     observed = f"{speed:g} Gb/s"
     edit = f"if that is right, {write_at_rail(port, 'speed', f'{speed:g}')}"
     if speed < wanted:
-        compare = f"compare the link modes of both ends: `ethtool {port.port.netdev}`"
+        compare = f"compare the link modes of both ends: `ethtool {shlex.quote(port.port.netdev)}`"
         remedy = f"all ports run at this speed: {edit}; else {compare}" if agreed(port, _speed) else compare
         return fail(expected=expected, observed=observed, remedy=remedy)
     if speed > wanted:

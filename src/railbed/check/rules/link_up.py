@@ -21,6 +21,7 @@ Linux kernel documentation, operational states of network interfaces (`operstate
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
 from railbed.check.rule import Check, Judgement, fail, ok
@@ -32,6 +33,7 @@ from railbed.probes import ip_link
 def judge(port: PortView) -> Iterator[Judgement]:
     """Look at the flags of the interface."""
     netdev, expected = port.port.netdev, "up, with a link"
+    name = shlex.quote(netdev)
     links = port.read(ip_link.PROBE).links
     link = links.get(netdev)
     if link is None:
@@ -47,14 +49,14 @@ def judge(port: PortView) -> Iterator[Judgement]:
         yield fail(
             expected=expected,
             observed=f"up, but no link ({link.state})",
-            remedy=f"check cable, transceiver and switch port of {netdev}: `ethtool {netdev}`, `ethtool -m {netdev}`",
+            remedy=f"check cable, transceiver and switch port of {netdev}: `ethtool {name}`, `ethtool -m {name}`",
         )
     else:
         yield ok(expected=expected, observed="up, with a link")
 
 
 def _fix(port: PortView) -> Fix:
-    command = f"ip link set dev {port.port.netdev}"
+    command = f"ip link set dev {shlex.quote(port.port.netdev)}"
     return Fix(
         device=port.node.name,
         apply=run(f"{command} up"),

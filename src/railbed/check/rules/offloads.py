@@ -23,6 +23,7 @@ Linux kernel documentation, segmentation offloads; ethtool(8).
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 
 from railbed.check.rule import Check, Judgement, ok, skip, warn
@@ -61,7 +62,7 @@ def judge(port: PortView) -> Iterator[Judgement]:
 
 def _fix(port: PortView, flags: Sequence[str]) -> Fix:
     def command(state: str) -> str:
-        return f"ethtool -K {port.port.netdev} {' '.join(f'{flag} {state}' for flag in flags)}"
+        return f"ethtool -K {shlex.quote(port.port.netdev)} {' '.join(f'{flag} {state}' for flag in flags)}"
 
     return Fix(device=port.node.name, apply=run(command("on")), undo=run(command("off")), persistence=Persistence.BOOT)
 

@@ -23,6 +23,7 @@ Linux kernel, RoCE GID table: one entry for each IP address of the network devic
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
 from railbed.check.rule import Check, Judgement, fail, ok
@@ -66,7 +67,7 @@ def judge(port: PortView) -> Iterator[Judgement]:
 
 def _fix(port: PortView, *, add: str = "", remove: str = "", netdev: str = "") -> Fix:
     """Add before removing, so that the interface is never without the address."""
-    netdev = netdev or port.port.netdev
+    netdev = shlex.quote(netdev or port.port.netdev)
 
     def steps(new: str, old: str) -> tuple[Step, ...]:
         adding = run(f"ip addr replace {new} dev {netdev}") if new else ()
@@ -82,6 +83,7 @@ def _fix(port: PortView, *, add: str = "", remove: str = "", netdev: str = "") -
 
 
 def _removal(address: str, netdev: str) -> RunStep:
+    """Return the step that removes an address from an interface, whose name is quoted already."""
     present = f"ip -o addr show dev {netdev} | grep -qwF {address}"
     return RunStep(command=f"ip addr del {address} dev {netdev}", only_if=present)
 

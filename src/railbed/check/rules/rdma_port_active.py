@@ -21,6 +21,7 @@ Linux kernel documentation, ABI/stable/sysfs-class-infiniband (state, phys_state
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
 from railbed.check.rule import Check, Judgement, fail, ok, unknown
@@ -60,7 +61,8 @@ def _states(port: PortView) -> tuple[str | None, str | None] | None:
 
 
 def _remedy(port: PortView, state: str) -> str:
-    return f"ip link set dev {port.port.netdev} up; then look at cable and switch port" if state == "DOWN" else ""
+    bring_up = f"ip link set dev {shlex.quote(port.port.netdev)} up"
+    return f"{bring_up}; then look at cable and switch port" if state == "DOWN" else ""
 
 
 CHECK = Check(

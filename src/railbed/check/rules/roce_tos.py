@@ -23,6 +23,7 @@ Linux kernel documentation, ABI/testing/configfs-rdma_cm; NCCL source, NCCL_PARA
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
 from railbed.check.rule import Check, Judgement, ok, skip, unknown, warn
@@ -86,7 +87,7 @@ def _with_folder(port: PortView, after: tuple[str, ...]) -> Fix:
     The kernel keeps the value of a port when the folder is removed. Both ports of a card share the folder, and each is
     undone by itself: so the undo creates the folder again if it has to.
     """
-    folder, file = f"{CONFIGFS}/{port.port.rdma}", _file(port)
+    folder, file = shlex.quote(f"{CONFIGFS}/{port.port.rdma}"), _file(port)
     restore = f"mkdir -p {folder} && {write_value(0, file)} && rmdir {folder}"
     return Fix(
         device=port.node.name,

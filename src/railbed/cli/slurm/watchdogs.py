@@ -78,12 +78,10 @@ async def _beat_in(folder: Path) -> None:
 async def _keep(fleet: Fleet, cluster: Cluster, others: deque[str], settings: bytes) -> None:
     """Keep one watchdog running, on another node if one fails."""
     program = _program()
-    start = shlex.quote(START.format(size=len(program)))
     while True:
         node = others.popleft()
         try:
-            python = quote_path(cluster.python_of(node))
-            async with fleet.open(node, f"exec {python} -I -B -c {start}") as remote:
+            async with fleet.open(node, watchdog_command(cluster.python_of(node), len(program))) as remote:
                 await remote.write(program + settings)
                 await _feed(remote)
         except DeviceError:
@@ -91,6 +89,11 @@ async def _keep(fleet: Fleet, cluster: Cluster, others: deque[str], settings: by
         finally:
             others.append(node)
         await asyncio.sleep(RETRY_SECONDS)
+
+
+def watchdog_command(python: str, size: int) -> str:
+    """Return the command that reads a program of so many bytes and runs it."""
+    return f"exec {quote_path(python)} -I -B -c {shlex.quote(START.format(size=size))}"
 
 
 @cache

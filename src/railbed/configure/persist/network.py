@@ -7,13 +7,17 @@ holds all settings that configure made; a later run adds to them.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from ipaddress import ip_interface
 
 from railbed.probes.boot_config import IFUPDOWN, NETPLAN, NETWORKD, BootConfig
 
 NOTE = "# Written by `railbed configure`; `railbed configure --undo RUN` removes it."
 VALUES = "# railbed: "
+PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@-]*")
+"""Names of interfaces that stand for themselves in all three kinds of files."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,11 +34,16 @@ class PortSettings:
 
 
 def network_files(boot: BootConfig, wanted: Mapping[str, PortSettings]) -> dict[str, str]:
-    """Return the files, by path, that make the settings of interfaces, and those of earlier runs, survive a reboot."""
+    """Return the files, by path, that make the settings of interfaces, and those of earlier runs, survive a reboot.
+
+    There are none if a name has another meaning in them, such as several interfaces: they have no quotes for names.
+    """
     ports = dict(wanted)
     for text in boot.files.values():
         for netdev, earlier in read_values(text).items():
             ports[netdev] = ports.get(netdev, PortSettings()).over(earlier)
+    if not all(map(PLAIN.fullmatch, ports)):
+        return {}
     match boot.manager:
         case "netplan":
             return {NETPLAN: _netplan(ports, boot)}
@@ -53,9 +62,16 @@ def read_values(text: str) -> dict[str, PortSettings]:
     if not first.startswith(VALUES):
         return {}
     try:
-        return {netdev: PortSettings(**values) for netdev, values in json.loads(first.removeprefix(VALUES)).items()}
+        return {netdev: _settings(**values) for netdev, values in json.loads(first.removeprefix(VALUES)).items()}
     except (ValueError, TypeError, AttributeError):
         return {}
+
+
+def _settings(mtu: int | None = None, address: str | None = None) -> PortSettings:
+    """Return settings that a file has; raise ValueError if they are not a number and an address."""
+    return PortSettings(
+        mtu=None if mtu is None else int(mtu), address=None if address is None else str(ip_interface(address))
+    )
 
 
 def _head(ports: Mapping[str, PortSettings]) -> list[str]:

@@ -7,6 +7,7 @@ rule alone for a setting of the node itself.
 from __future__ import annotations
 
 import re
+import string
 from collections.abc import Iterable, Mapping
 
 from railbed.probes.boot_config import UNIT
@@ -28,6 +29,7 @@ FOOT = """\
 [Install]
 WantedBy=multi-user.target
 """
+UNESCAPED = f"{string.ascii_letters}{string.digits}:_."
 _KEY = re.compile(r"# (?P<key>\S+(?: \S+)?)")
 _QUOTED = re.compile(r"\\.|%%|\$\$")
 _COMMAND = re.compile(r'ExecStart=-/bin/sh -c "(?P<command>.*)"')
@@ -66,5 +68,8 @@ def _unquote(text: str) -> str:
 
 
 def _escape(name: str) -> str:
-    """Escape an interface's name as `systemd-escape` does."""
-    return "".join(char if char.isalnum() or char in ":_." else f"\\x{ord(char):02x}" for char in name)
+    """Escape an interface's name as `systemd-escape` does, byte for byte."""
+    return "".join(
+        chr(byte) if chr(byte) in UNESCAPED and (at or byte != ord(".")) else f"\\x{byte:02x}"
+        for at, byte in enumerate(name.encode())
+    )

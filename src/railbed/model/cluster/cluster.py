@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_interface, ip_network
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field, StringConstraints, field_validator, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, field_validator, model_validator
 
 from railbed.model.cluster.part import Part
 
@@ -55,11 +55,30 @@ Name = Annotated[
     StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=64),
     Field(json_schema_extra={"x-form": "a name of letters, digits, _ . and -, at most 64"}),
 ]
+NETDEV_BYTES = 15
+"""The kernel's limit for the name of an interface."""
+
+
+def _netdev(name: str) -> str:
+    """Refuse what the pattern cannot express: names that the kernel does not accept."""
+    if len(name.encode("utf-8", "replace")) > NETDEV_BYTES or name in (".", ".."):
+        raise ValueError(f"expected the name of a network interface, at most {NETDEV_BYTES} bytes")
+    return name
+
+
 Netdev = Annotated[
     str,
     StringConstraints(pattern=r"^[^\s/:\x00-\x1f\x7f-][^\s/:\x00-\x1f\x7f]{0,14}$"),
+    AfterValidator(_netdev),
     Field(json_schema_extra={"x-form": "the name of a network interface, at most 15 characters"}),
 ]
+"""The kernel also accepts a leading `-`, but tools take such a name for an option."""
+SwitchPortName = Annotated[
+    str,
+    StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9 /:._-]*$", max_length=64),
+    Field(json_schema_extra={"x-form": "the name of a switch's port such as Ethernet1/1"}),
+]
+"""It is part of commands on the switch, which would take `;`, `|` and `>` for operators."""
 RdmaDevice = Annotated[
     str,
     StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=64),
@@ -250,7 +269,7 @@ class Node(Part):
 class SwitchPort(Part):
     """One port of a switch and the node port cabled to it."""
 
-    name: Text
+    name: SwitchPortName
     """Port, as the switch names it, for example `Ethernet1/1`."""
     node: Name
     """Node at the other end."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from shlex import quote
 
 from railbed.check.shared.qos.tools import WIDTH, dcb_has, dcb_row, ofed_qos, refusal, shows
 from railbed.check.site import PortView
@@ -97,9 +98,9 @@ def set_buffers(port: PortView, before: Buffers, after: Buffers) -> Fix:
 def _dcb_step(netdev: str, buffers: Buffers) -> RunStep:
     mapped, sizes = dict(enumerate(buffers.prio_buffer)), dict(enumerate(buffers.sizes))
     used = "|".join(str(number) for number in sorted(set(buffers.prio_buffer)) if sizes[number])
-    empty = f"dcb buffer show dev {netdev} buffer-size | grep -qE '\\b({used}):0b?\\b'"
+    empty = f"dcb buffer show dev {quote(netdev)} buffer-size | grep -qE '\\b({used}):0b?\\b'"
     return RunStep(
-        command=f"dcb buffer set dev {netdev} prio-buffer {dcb_row(mapped)} buffer-size {dcb_row(sizes)}",
+        command=f"dcb buffer set dev {quote(netdev)} prio-buffer {dcb_row(mapped)} buffer-size {dcb_row(sizes)}",
         # A card rounds sizes to its cells: only that the buffers in use have any is certain.
         verify=f"{shows('buffer', netdev, 'prio-buffer', mapped)}{f' && ! {empty}' if used else ''}",
     )
@@ -107,4 +108,4 @@ def _dcb_step(netdev: str, buffers: Buffers) -> RunStep:
 
 def _mlnx_step(netdev: str, buffers: Buffers) -> RunStep:
     mapped, sizes = (",".join(map(str, row)) for row in (buffers.prio_buffer, buffers.sizes))
-    return RunStep(command=f"mlnx_qos -i {netdev} --prio2buffer {mapped} --buffer_size {sizes}")
+    return RunStep(command=f"mlnx_qos -i {quote(netdev)} --prio2buffer {mapped} --buffer_size {sizes}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from shlex import quote
 
 from railbed.check.shared.qos.tools import dcb_has, ofed_qos, refusal
 from railbed.check.site import PortView
@@ -24,7 +25,7 @@ def dscp_priorities(port: PortView) -> dict[int, tuple[int, ...]] | str:
 
 def set_dscp(port: PortView, before: Iterable[int], *, alternative: str = "") -> Fix:
     """Map the policy's DSCP to the policy's priority, instead of to those it is mapped to."""
-    netdev, dscp, priority = port.port.netdev, port.policy.dscp, port.policy.priority
+    netdev, dscp, priority = quote(port.port.netdev), port.policy.dscp, port.policy.priority
     earlier = sorted(before)
     if dcb_has(port, port.node.try_read(dcb_app.PROBE)):
         apply = f"dcb app replace dev {netdev} dscp-prio {dscp}:{priority}"
@@ -48,22 +49,22 @@ def set_dscp(port: PortView, before: Iterable[int], *, alternative: str = "") ->
 
 def trust_dscp(port: PortView, before: str | None) -> Fix:
     """Make the card trust DSCP: with OFED's tool, else by the entry that makes the inbox driver trust DSCP."""
-    netdev, pair = port.port.netdev, f"{port.policy.dscp}:{port.policy.priority}"
+    netdev, pair = quote(port.port.netdev), f"{port.policy.dscp}:{port.policy.priority}"
     if before is None:
         # The same command as in `set_dscp`, so that the fixes of both rules are equal.
         apply, undo = run(f"dcb app replace dev {netdev} dscp-prio {pair}"), _dcb_delete(port)
     else:
-        apply, undo = (run(f"mlnx_qos -i {netdev} --trust {state}") for state in ("dscp", before))
+        apply, undo = (run(f"mlnx_qos -i {netdev} --trust {quote(state)}") for state in ("dscp", before))
     return Fix(device=port.node.name, apply=apply, undo=undo, persistence=Persistence.BOOT, interrupts=True)
 
 
 def _dcb_delete(port: PortView) -> tuple[Step, ...]:
-    netdev, pair = port.port.netdev, f"{port.policy.dscp}:{port.policy.priority}"
+    netdev, pair = quote(port.port.netdev), f"{port.policy.dscp}:{port.policy.priority}"
     present = f"dcb -N app show dev {netdev} dscp-prio | grep -qw {pair}"
     return (RunStep(command=f"dcb app del dev {netdev} dscp-prio {pair}", only_if=present),)
 
 
 def _mlnx_delete(port: PortView) -> tuple[Step, ...]:
-    netdev, dscp, priority = port.port.netdev, port.policy.dscp, port.policy.priority
+    netdev, dscp, priority = quote(port.port.netdev), port.policy.dscp, port.policy.priority
     present = f"mlnx_qos -i {netdev} | grep -q 'prio:{priority} dscp:.*\\b{dscp:02},'"
     return (RunStep(command=f"mlnx_qos -i {netdev} --dscp2prio del,{dscp},{priority}", only_if=present),)

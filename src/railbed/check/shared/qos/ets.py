@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from shlex import quote
 
 from railbed.check.shared.qos.tools import WIDTH, dcb_has, dcb_row, ofed_qos, refusal, shows
 from railbed.check.site import PortView
@@ -135,10 +136,10 @@ def _dcb_step(netdev: str, classes: Classes) -> RunStep:
         shows("ets", netdev, "tc-tsa", dict(enumerate(classes.algorithms))),
         *([shows("ets", netdev, "tc-bw", shares)] if shares else []),
     ]
-    return RunStep(command=f"dcb ets set dev {netdev} {command}", verify=" && ".join(readback))
+    return RunStep(command=f"dcb ets set dev {quote(netdev)} {command}", verify=" && ".join(readback))
 
 
 def _mlnx_step(netdev: str, classes: Classes) -> RunStep:
     rows = {"prio_tc": classes.prio_tc, "tsa": classes.algorithms, "tcbw": classes.shares}
-    options = " ".join(f"--{name} {','.join(map(str, row))}" for name, row in rows.items())
-    return RunStep(command=f"mlnx_qos -i {netdev} {options}")
+    options = " ".join(f"--{name} {quote(','.join(map(str, row)))}" for name, row in rows.items())
+    return RunStep(command=f"mlnx_qos -i {quote(netdev)} {options}")

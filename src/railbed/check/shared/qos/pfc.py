@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from shlex import quote
 
 from railbed.check.shared.qos.tools import WIDTH, dcb_has, ofed_qos, refusal
 from railbed.check.site import PortView
@@ -40,8 +41,9 @@ def set_pfc(
 
 def _dcb_pfc(netdev: str, priorities: Collection[int]) -> str:
     on = "".join(f" {priority}:on" for priority in sorted(priorities))
-    return f"dcb pfc set dev {netdev} prio-pfc all:off{on}"
+    return f"dcb pfc set dev {quote(netdev)} prio-pfc all:off{on}"
 
 
 def _mlnx_pfc(netdev: str, priorities: Collection[int]) -> str:
-    return f"mlnx_qos -i {netdev} --pfc {','.join(str(int(priority in priorities)) for priority in range(WIDTH))}"
+    switches = ",".join(str(int(priority in priorities)) for priority in range(WIDTH))
+    return f"mlnx_qos -i {quote(netdev)} --pfc {switches}"

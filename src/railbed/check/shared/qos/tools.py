@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from shlex import quote
 from typing import Protocol
 
 from railbed.check.site import PortView
@@ -47,9 +48,9 @@ def shows(subject: str, netdev: str, key: str, pairs: Mapping[int, object]) -> s
     Setting them proves nothing: `dcb` of iproute2 6.1 exits with 0 even if the kernel refuses `ets` or `buffer`.
     """
     pattern = ".*".join(rf"\b{index}:{value}\b" for index, value in sorted(pairs.items()))
-    return f"dcb {subject} show dev {netdev} {key} | grep -q '{pattern}'"
+    return f"dcb {subject} show dev {quote(netdev)} {key} | grep -q {quote(pattern)}"
 
 
 def dcb_row(values: Mapping[int, object]) -> str:
     """Return a map as `dcb` reads it: `0:a 1:b`."""
-    return " ".join(f"{index}:{value}" for index, value in sorted(values.items()))
+    return " ".join(quote(f"{index}:{value}") for index, value in sorted(values.items()))
