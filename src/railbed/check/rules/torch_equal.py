@@ -30,6 +30,7 @@ from collections.abc import Iterator
 from railbed.check.rule import Check, Judgement, fail, ok, warn
 from railbed.check.shared.compare import gather, most_common, too_few
 from railbed.check.shared.environment import create_environment, environment_prefix
+from railbed.check.shared.lab import with_training
 from railbed.check.site import Site
 from railbed.model.record import Finding
 from railbed.probes import torch
@@ -47,7 +48,7 @@ def judge(site: Site) -> Iterator[Judgement]:
         yield warn(
             expected=EXPECTED,
             observed=NOWHERE,
-            remedy="install torch on every node, or set `python:` in the cluster file",
+            remedy=with_training(site.cluster) or "install torch on every node, or set `python:` in the cluster file",
         )
         return
     for node, facts in installs.values.items():
@@ -73,7 +74,8 @@ def _cannot_train(site: Site, node: str, facts: torch.Torch) -> Judgement:
         remedy = "" if fix else f"correct `python:` of {node} in the cluster file, or install it"
         return fail(subject=node, expected=EXPECTED, observed=f"{NO_PYTHON} {python}", remedy=remedy, fix=fix)
     observed = f"Python {facts.python}, {NO_TORCH}"
-    return fail(subject=node, expected=EXPECTED, observed=observed, remedy=f"on {node}: {python} -m pip install torch")
+    remedy = with_training(site.cluster) or f"on {node}: {python} -m pip install torch"
+    return fail(subject=node, expected=EXPECTED, observed=observed, remedy=remedy)
 
 
 def _compare(installs: dict[str, torch.Torch], *, complete: bool) -> Iterator[Judgement]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_interface, ip_network
+from pathlib import PurePath
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, field_validator, model_validator
@@ -346,6 +347,13 @@ class Cluster(Part):
     """Switches by name."""
     training: Training = Training()
     """Port, disk space and folder that training needs."""
+
+    @property
+    def lab(self) -> str | None:
+        """Name of the lab whose key and host keys log in to the nodes (`…/labs/NAME/key`); None for a real cluster."""
+        key, known_hosts = PurePath(self.login.key or ""), PurePath(self.login.known_hosts or "")
+        is_lab = key.parts[-3::2] == ("labs", "key") and known_hosts == key.with_name("known_hosts")
+        return key.parent.name if is_lab else None
 
     def python_of(self, node: str) -> str:
         """Return the Python that trains on a node."""
