@@ -71,6 +71,16 @@ def test_a_lab_is_a_cluster_like_any_other(lab: RunningLab) -> None:
     assert verdicts["rendezvous_reachable", "node3"] == "ok"
 
 
+def test_the_home_of_a_node_is_that_of_the_lab_when_this_machine_gets_an_account(lab: RunningLab) -> None:
+    """Whoever replaces /etc/passwd here takes the mount of every node away: training must not write to /root."""
+    accounts = lab.cluster.parent / "node1.passwd"
+    assert lab.run_inside("node1", "umount /etc/passwd").code == 0
+    try:
+        assert lab.shell("node1", "cd; pwd").out.strip() == str(lab.cluster.parent / "homes" / "node1")
+    finally:
+        assert lab.run_inside("node1", f"mount --bind {accounts} /etc/passwd").code == 0
+
+
 def test_nodes_have_homes_and_a_plain_login_shell_of_their_own(lab: RunningLab) -> None:
     """The user's start-up files, and what they lock, play no part in a lab."""
     outputs = {node: lab.shell(node, "echo $HOME $SHELL; touch ~/$(hostname); ls ~").out for node in ("node1", "node2")}

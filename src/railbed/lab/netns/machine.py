@@ -56,20 +56,35 @@ def write_files(lab: Lab) -> None:
     lines = ["127.0.0.1 localhost"]
     for machine in lab.machines:
         lines.append(f"{management_address(lab.number, machine.number)} {machine.name}")
-        config = CONFIG.format(host_key=lab.host_key(machine.name), key=lab.key) + _environment()
+        config = CONFIG.format(host_key=lab.host_key(machine.name), key=lab.key) + _environment(lab, machine)
         (lab.folder / f"{machine.name}.sshd").write_text(config, encoding="utf-8")
     lines += [f"{node.rail_address(rail)} {node.name}-{rail_name(rail)}" for node, rail in lab.ports()]
     (lab.folder / "hosts").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def _environment() -> str:
-    """Return the line of sshd's configuration with which Python finds packages in the user's home folder."""
-    return f'SetEnv "PYTHONUSERBASE={site.getuserbase()}"\n' if site.ENABLE_USER_SITE else ""
+def _environment(lab: Lab, machine: LabNode) -> str:
+    """Return the lines of sshd's configuration with which Python finds packages in the user's home folder.
+
+    Root's home is set here, too: the kernel removes a machine's passwd file when this machine's is replaced, as adding
+    an account does, and training would leave its files in the home of this machine's root.
+    """
+    packages = [f"PYTHONUSERBASE={site.getuserbase()}"] if site.ENABLE_USER_SITE else []
+    lines = [f"SetEnv {_quoted(packages)}"] if packages else []
+    lines += [f"Match User {ACCOUNT}", f"SetEnv {_quoted([f'HOME={_home(lab, machine)}', *packages])}"]
+    return "\n".join(lines) + "\n"
+
+
+def _quoted(words: Iterable[str]) -> str:
+    return " ".join(f'"{word}"' for word in words)
+
+
+def _home(lab: Lab, machine: LabNode) -> Path:
+    return lab.folder / "homes" / machine.name
 
 
 def _write_account(lab: Lab, node: LabNode) -> Path:
     """Create the home folder of a node, and return its passwd file: this machine's, but with another root account."""
-    home, accounts = lab.folder / "homes" / node.name, lab.folder / f"{node.name}.passwd"
+    home, accounts = _home(lab, node), lab.folder / f"{node.name}.passwd"
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
     lines = Path("/etc/passwd").read_text(encoding="utf-8", errors="surrogateescape").splitlines()
     others = [line for line in lines if not line.startswith(f"{ACCOUNT}:")]
