@@ -22,6 +22,7 @@ from typing import Any
 from railbed.errors import UsageError, os_reason
 from railbed.lab.model import Fault, Lab, Spec
 from railbed.lab.removal import remove_tree
+from railbed.model.cluster import Cluster
 from railbed.store.cache import cache_folder, refuse_foreign
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,31}")
@@ -82,6 +83,14 @@ def name_option(name: str) -> str:
     """Return the option that names a lab in a command; empty if it is not needed."""
     alone = name == DEFAULT_NAME and all(lab.spec.name == name for lab in load_labs())
     return "" if alone else f" --name {name}"
+
+
+def lab_of(cluster: Cluster) -> str | None:
+    """Return the name of the lab in this cache that a cluster file describes; None if it is of none, or of another."""
+    if cluster.lab is None or cluster.login.key is None:
+        return None
+    folder = Path(cluster.login.key).expanduser().parent
+    return cluster.lab if folder.resolve() == (labs_folder() / cluster.lab).resolve() else None
 
 
 def chosen_lab(name: str | None) -> Lab:

@@ -64,13 +64,14 @@ def show_up(spec: Spec, records: Sequence[Event], named: str = "") -> None:
     )
 
 
-def show_status(records: Sequence[Event]) -> None:
-    """Print the labs with their nodes and faults."""
+def show_status(records: Sequence[Event], *, here: str | None = None) -> None:
+    """Print the labs with their nodes and faults; that of this folder's cluster file first."""
     labs = [event for event in records if isinstance(event, events.LabStatus)]
+    labs.sort(key=lambda lab: lab.subject != here)
     if not labs:
         sys.stderr.write("no labs: `railbed lab up` creates one\n")
     for lab in labs:
-        sys.stdout.write(_lab_text(lab))
+        sys.stdout.write(_lab_text(lab, is_here=lab.subject == here))
 
 
 async def _show_all(records: AsyncGenerator[Record, None], screen: Screen) -> list[Event]:
@@ -83,11 +84,11 @@ async def _show_all(records: AsyncGenerator[Record, None], screen: Screen) -> li
     return shown
 
 
-def _lab_text(lab: events.LabStatus) -> str:
+def _lab_text(lab: events.LabStatus, *, is_here: bool) -> str:
     kind = f"{lab.kind} {lab.arch}" if lab.arch else lab.kind
     lines = [
         f"{lab.subject}  {kind}, {_parts(lab)}, {lab.message}",
-        f"  cluster file  {lab.cluster}",
+        f"  cluster file  {lab.cluster}{', and cluster.yaml in this folder' if is_here else ''}",
     ]
     groups: dict[str, list[str]] = {}
     for node, state in lab.states.items():

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, get_args
 import typer
 from typer.core import TyperCommand
 
+from railbed.cli.lab_here import lab_here, named_or_here
 from railbed.cli.options import JsonOption
 from railbed.cli.screens.lab import run_lab_verb, show_status, show_up
 from railbed.errors import ToolMissing, UsageError
@@ -46,7 +47,10 @@ fault_command = typer.Typer(help="Cause a fault on purpose, and heal it. `lab st
 lab_command.add_typer(fault_command, name="fault")
 
 NameOption = Annotated[
-    str | None, typer.Option("--name", metavar="NAME", help="Name of the lab. [default: the only lab]")
+    str | None,
+    typer.Option(
+        "--name", metavar="NAME", help="Name of the lab. [default: that of cluster.yaml here, else the only lab]"
+    ),
 ]
 SwitchOption = Annotated[
     PlatformName | None,
@@ -156,7 +160,9 @@ def lab_down(name: NameOption = None, as_json: JsonOption = False) -> int:
 
     Example: railbed lab down
     """
-    run_lab_verb(down(name), as_json=as_json, interrupted="run `railbed lab down` again to remove the rest")
+    run_lab_verb(
+        down(named_or_here(name)), as_json=as_json, interrupted="run `railbed lab down` again to remove the rest"
+    )
     return 0
 
 
@@ -168,7 +174,7 @@ def lab_status(as_json: JsonOption = False) -> int:
     """
     records = run_lab_verb(status(), as_json=as_json)
     if not as_json:
-        show_status(records)
+        show_status(records, here=lab_here())
     return 0
 
 
@@ -187,7 +193,7 @@ def lab_shell(
 
     Example: railbed lab shell node1
     """
-    lab = folder.chosen_lab(name)
+    lab = folder.chosen_lab(named_or_here(name))
     if node not in lab.devices:
         raise UsageError(f"{node!r} is not a node of lab {lab.spec.name!r}", hint=f"it has {', '.join(lab.devices)}")
     ssh = program_path("ssh")
@@ -219,7 +225,7 @@ def _line(command: list[str] | None) -> list[str]:
 def _inflict(
     name: str | None, as_json: bool, fault: FaultName, target: str, value: float | None = None, text: str = ""
 ) -> int:
-    lab = folder.chosen_lab(name).spec.name
+    lab = folder.chosen_lab(named_or_here(name)).spec.name
     note_in_runs(lab, run_lab_verb(inflict(lab, Fault(fault, target, value, text)), as_json=as_json))
     return 0
 
@@ -318,6 +324,6 @@ def fault_heal(
     as_json: JsonOption = False,
 ) -> int:
     """Undo the faults of a node, a rail, the switch or the controller, or all."""
-    lab = folder.chosen_lab(name).spec.name
+    lab = folder.chosen_lab(named_or_here(name)).spec.name
     note_in_runs(lab, run_lab_verb(heal(lab, target), as_json=as_json))
     return 0
