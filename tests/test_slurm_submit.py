@@ -98,6 +98,11 @@ def test_check_is_followed_and_slurm_gets_no_secret(slurm_user: User, slurm_lab:
     [
         (["--partition", "nosuch"], "railbed: Slurm: invalid partition specified: nosuch\n"),
         (["--time", "soon"], "railbed: Slurm: Invalid --time specification\n"),
+        (["--nodes", "9"], "railbed: the job requests 9 nodes, and the default partition gives a job at most 3\n"),
+        (
+            ["-N", "9", "-p", "urgent"],
+            "9 nodes, and partition urgent gives a job at most 3\n",
+        ),
     ],
 )
 def test_slurms_reason_for_refusing_a_job(slurm_user: User, options: list[str], sentence: str) -> None:
@@ -107,10 +112,9 @@ def test_slurms_reason_for_refusing_a_job(slurm_user: User, options: list[str], 
 
 
 def test_a_job_that_is_cancelled_in_the_queue(slurm_user: User) -> None:
-    job = submit(slurm_user, "bench", "quick", "--nodes", "9")
+    job = submit(slurm_user, "bench", "quick", "--sbatch=--hold")
     listed = slurm_user.railbed("runs")
-    # Slurm's reason is PartitionConfig at first, and PartitionNodeLimit once its scheduler has looked at the job.
-    assert f"job {job.number} pending (Partition" in " ".join(listed.out.split())
+    assert f"job {job.number} pending (JobHeldUser)" in " ".join(listed.out.split())
     assert slurm_user.railbed("runs", "--stop", job.folder.name).code == 0
     assert job.status == "stopped"
     assert not (job.folder / "raw").exists()

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator
+from itertools import count
 from pathlib import Path
 
 import pytest
 
-from railbed.cli.slurm import jobs
-from railbed.cli.slurm.follow import follow_job
+from railbed.cli.background.runs import summary_of
+from railbed.cli.slurm import jobs, stop
+from railbed.cli.slurm.follow import NeverStarts, follow_job
 from railbed.cli.slurm.obstacles import OBSTACLES, obstacle
 from railbed.store import new_run
+from railbed.store.submitted import note_job
 from railbed.transport.queue import JobDetails, QueuedJob
 
 TOO_LARGE = "job 7 does not start: it requests more than its partition has or allows (Slurm: PartitionConfig)"
@@ -60,6 +63,44 @@ def test_a_person_who_follows_a_job_reads_the_obstacle_once(
         assert [json.loads(line)["message"] for line in out.splitlines()] == [TOO_LARGE]
     else:
         assert err.splitlines() == [TOO_LARGE, f"  `railbed runs --stop {folder.name}` takes it out of the queue"]
+
+
+@pytest.mark.parametrize(("reason", "is_final"), [("PartitionTimeLimit", True), ("JobHeldUser", False)])
+def test_whoever_submits_does_not_wait_for_a_job_that_can_never_start(
+    reason: str, is_final: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is cancelled; a job that somebody may release is not, and neither is one that is only followed."""
+    monkeypatch.setenv("RAILBED_RUNS", str(tmp_path))
+    monkeypatch.setattr(jobs, "POLL_SECONDS", 0.3)
+    cancelled: list[int] = []
+    polls = count()
+
+    async def list_jobs(numbers: Collection[int]) -> dict[int, QueuedJob]:
+        ended = cancelled or next(polls) > 4
+        return {number: QueuedJob(id=7, state="CANCELLED") if ended else waiting(reason) for number in numbers}
+
+    async def read_details(number: int) -> JobDetails:
+        return JobDetails(state=f"CANCELLED of {number}", reason="", restarts=0, batch_host="", may_requeue=True)
+
+    async def cancel_job(number: int) -> None:
+        cancelled.append(number)
+
+    monkeypatch.setattr(jobs, "list_jobs", list_jobs)
+    monkeypatch.setattr(jobs, "read_details", read_details)
+    monkeypatch.setattr(stop, "cancel_job", cancel_job)
+    folder = tmp_path / new_run("check", cluster_name="slurm", status="waiting").id
+    note_job(folder, 7)
+    with pytest.raises(NeverStarts if is_final else jobs.JobEnded) as error:
+        follow_job(folder, 7, as_json=False, gives_up=True)
+    assert cancelled == ([7] if is_final else [])
+    if is_final:
+        assert error.value.message.startswith("job 7 does not start: it requests more than its partition")
+        assert error.value.message.endswith("(Slurm: PartitionTimeLimit), and was cancelled")
+        assert summary_of(folder).status == "interrupted"
+        cancelled.clear()
+        with pytest.raises(SystemExit):
+            follow_job(folder, 7, as_json=False)
+        assert cancelled == []
 
 
 def answers() -> Iterator[QueuedJob]:

@@ -14,8 +14,10 @@ from railbed.transport.queue import (
     parse_kill_wait,
     parse_number,
     parse_queue,
+    parse_sizes,
     submit_script,
 )
+from railbed.transport.slurm import SlurmSilent
 
 DETAILS = (
     "JobId=7 JobName=railbed-train UserId=root(0) GroupId=root(0) MCS_label=N/A Priority=4294901753 Nice=0 "
@@ -68,8 +70,13 @@ def test_the_time_between_the_two_signals() -> None:
         ("sbatch: error: Batch job submission failed: Node count specification invalid", UsageError,
          "Slurm: Node count specification invalid"),
         ("sbatch: error: Invalid --time specification", UsageError, "Slurm: Invalid --time specification"),
-        ("sbatch: error: Unable to contact slurm controller (connect failure)", RailbedError,
+        ("sbatch: error: Unable to contact slurm controller (connect failure)", SlurmSilent,
          "Slurm: Unable to contact slurm controller (connect failure)"),
+        ("sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)",
+         SlurmSilent, "Slurm: Batch job submission failed: Unable to contact slurm controller (connect failure)"),
+        ("sbatch: error: resolve_ctls_from_dns_srv: res_nsearch error: Unknown host\nsbatch: error: fetch_config: DNS "
+         "SRV lookup failed\nsbatch: fatal: Could not establish a configuration source", SlurmSilent,
+         "Slurm has no settings on this machine: it found neither slurm.conf nor a controller"),
     ],
 )  # fmt: skip
 def test_slurms_reason_for_refusing_a_job(
@@ -81,3 +88,9 @@ def test_slurms_reason_for_refusing_a_job(
     with pytest.raises(kind) as refused:
         asyncio.run(submit_script(tmp_path / "job.sh"))
     assert refused.value.message == sentence
+
+
+def test_how_many_nodes_a_job_may_have() -> None:
+    printed = "lab*|0/2/1/3|1-infinite\nurgent|0/0/3/3|1-2\nsmall|0/1/0/1|1\nsomething else\n"
+    assert parse_sizes(printed) == {"lab": 3, "": 3, "urgent": 2, "small": 1}
+    assert parse_sizes("") == {}

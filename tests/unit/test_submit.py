@@ -110,6 +110,8 @@ def test_a_job_that_slurm_refuses_leaves_nothing(tmp_path: Path) -> None:
     programs.mkdir()
     (programs / "sbatch").write_text("#!/bin/sh\necho 'sbatch: error: Invalid qos' >&2\nexit 1\n")
     (programs / "sbatch").chmod(0o755)
+    (programs / "sinfo").write_text("#!/bin/sh\necho 'lab*|0/2/0/2|1-infinite'\n")
+    (programs / "sinfo").chmod(0o755)
     result = railbed(tmp_path, "submit", "check", "--qos", "x", PATH=f"{programs}:{os.environ['PATH']}")
     assert (result.code, "railbed: Slurm: Invalid qos\n" in result.err) == (2, True), result
     assert list((tmp_path / "runs").iterdir()) == []

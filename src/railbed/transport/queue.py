@@ -8,10 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from railbed.errors import ParseError, RailbedError, Unreachable, UsageError
-from railbed.transport.slurm import ask_slurm
+from railbed.transport.slurm import SlurmSilent, ask_slurm
 
 FORMAT = "%A|%T|%N|%r"
 """Of `squeue`: number, state, nodes, reason."""
+SIZES = "%P|%F|%s"
+"""Of `sinfo`: partition, nodes as allocated/idle/other/total, and the sizes that a job may have there."""
+SIZE = re.compile(
+    r"(?P<name>[^|*]{1,128})(?P<default>\*?)\|\d{1,9}/\d{1,9}/\d{1,9}/(?P<total>\d{1,9})\|(?:\d{1,9}-)?(?P<most>\d{1,9}|infinite)",
+    re.ASCII,
+)
+MOST_NODES, MOST_PARTITIONS = 10**9, 10_000
 NO_REASON = ("", "None")
 PENDING = ("PENDING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT", "RESV_DEL_HOLD", "CONFIGURING")
 ACTIVE = ("RUNNING", "COMPLETING", "STAGE_OUT", "SUSPENDED", "STOPPED", "SIGNALING", "RESIZING")
@@ -76,10 +83,10 @@ async def submit_script(script: Path) -> int:
 
 def refusal(error: Unreachable) -> RailbedError:
     """Return a UsageError if Slurm refused what the user asked for; the error itself if Slurm did not answer."""
-    reason = error.message.removeprefix("Slurm: ")
-    if reason.startswith("Unable to contact") or "not installed" in reason or not error.message.startswith("Slurm: "):
+    if isinstance(error, SlurmSilent) or not error.message.startswith("Slurm: "):
         return error
-    return UsageError(f"Slurm: {reason.removeprefix(BATCH_FAILED)}", hint="`sinfo` lists partitions and their limits")
+    reason = error.message.removeprefix("Slurm: ").removeprefix(BATCH_FAILED)
+    return UsageError(f"Slurm: {reason}", hint="`sinfo` lists partitions and their limits")
 
 
 def parse_number(printed: str) -> int:
@@ -89,6 +96,23 @@ def parse_number(printed: str) -> int:
     if match is None:
         raise ParseError("sbatch did not print the number of a job", line=lines[-1] if lines else "")
     return int(match[1])
+
+
+async def largest_jobs() -> dict[str, int]:
+    """Return how many nodes a job may have in each partition, by name; the default partition also under ''."""
+    return parse_sizes(await ask_slurm("sinfo", "--noheader", "--summarize", f"--format={SIZES}"))
+
+
+def parse_sizes(printed: str) -> dict[str, int]:
+    """Return the sizes in a list of `sinfo`; lines of another form are ignored."""
+    sizes: dict[str, int] = {}
+    for line in printed.splitlines()[:MOST_PARTITIONS]:
+        if match := SIZE.fullmatch(line.strip()):
+            size = min(int(match["total"]), int(match["most"]) if match["most"].isdigit() else MOST_NODES)
+            sizes[match["name"]] = size
+            if match["default"]:
+                sizes[""] = size
+    return sizes
 
 
 async def list_jobs(jobs: Collection[int]) -> dict[int, QueuedJob]:

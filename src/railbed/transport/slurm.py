@@ -18,6 +18,7 @@ from railbed.parsing.gres import GPU, Gres, gpus_of, parse_gres, step_options
 
 ANSWER_SECONDS = 30.0
 RUNNING = "RUNNING"
+NO_CONTROLLER, NO_SETTINGS = "Unable to contact slurm controller", "Could not establish a configuration source"
 NO_SUCH_JOB = "Invalid job id specified"
 JOBS_HINT = "`squeue` lists your jobs"
 OWN_SETTINGS = ("SLURM_", "SQUEUE_", "SINFO_", "SCONTROL_", "SRUN_")
@@ -30,6 +31,10 @@ STATE = re.compile(
     r"^NodeName=(?P<name>\S++) .*?\bState=(?P<state>\S++)(?:.*?\bReason=(?P<reason>[^\[\n]++))?", re.MULTILINE
 )
 COMPLAINT = re.compile(r"^(?:[a-z_]++: )?(?:fatal|error|slurm_\w++ error): ", re.MULTILINE)
+
+
+class SlurmSilent(Unreachable):
+    """Slurm did not answer, or there is none here: that says nothing about what was asked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,11 +158,19 @@ async def ask_slurm(*command: str, folder: Path | None = None) -> str:
             process.kill()
             await process.wait()
     if process.returncode != 0:
-        raise _refusal(complaint(err.decode(errors="replace")) or f"{command[0]} ended with {process.returncode}")
+        stderr = err.decode(errors="replace")
+        raise _refusal(stderr, complaint(stderr) or f"{command[0]} ended with {process.returncode}")
     return out.decode(errors="replace")
 
 
-def _refusal(reason: str) -> DeviceError | UsageError:
+def _refusal(stderr: str, reason: str) -> DeviceError | UsageError:
+    if NO_SETTINGS in stderr:
+        hint = "work on a machine of the Slurm cluster, or set SLURM_CONF to its slurm.conf"
+        return SlurmSilent(
+            "Slurm has no settings on this machine: it found neither slurm.conf nor a controller", hint=hint
+        )
+    if NO_CONTROLLER in reason:
+        return SlurmSilent(f"Slurm: {reason}", hint="`scontrol ping` shows whether its controller is up")
     if reason.startswith(NO_SUCH_JOB):
         return UsageError(f"Slurm: {reason}", hint=JOBS_HINT)
     return Unreachable(f"Slurm: {reason}")

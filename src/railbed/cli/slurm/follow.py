@@ -17,7 +17,9 @@ from railbed.cli.screens.choose import make_screen
 from railbed.cli.screens.json import JsonScreen
 from railbed.cli.screens.progress import ProgressLine
 from railbed.cli.slurm.jobs import JobEnded, JobWatch, settle
-from railbed.cli.slurm.obstacles import obstacle
+from railbed.cli.slurm.obstacles import never_starts, obstacle
+from railbed.cli.slurm.stop import end_job
+from railbed.errors import UsageError
 from railbed.model.events import Notice
 from railbed.model.progress import progress
 from railbed.store import follow
@@ -26,10 +28,17 @@ from railbed.store.run import CLUSTER, RECORDS
 POLL_SECONDS = 0.2
 
 
-def follow_job(folder: Path, number: int, *, as_json: bool) -> int:
-    """Show a run until its job has ended, and return the run's exit code."""
+class NeverStarts(UsageError):
+    """A job was cancelled because it could never start."""
+
+
+def follow_job(folder: Path, number: int, *, as_json: bool, gives_up: bool = False) -> int:
+    """Show a run until its job has ended, and return the run's exit code.
+
+    With `gives_up`, a job that can never start is cancelled: whoever submitted it would wait for ever.
+    """
     try:
-        watch = run_until_ended(_follow(folder, number, as_json=as_json))
+        watch = run_until_ended(_follow(folder, number, as_json=as_json, gives_up=gives_up))
     except KeyboardInterrupt:
         sys.stderr.write(
             f"job {number} goes on without this view\n"
@@ -56,17 +65,17 @@ def to_stop_job(folder: Path) -> str:
     return f"railbed runs --stop {folder.name}"
 
 
-async def _follow(folder: Path, number: int, *, as_json: bool) -> JobWatch:
+async def _follow(folder: Path, number: int, *, as_json: bool, gives_up: bool) -> JobWatch:
     watch = JobWatch(number)
     with watch.watching():
-        await _await_start(folder, watch, as_json=as_json)
+        await _await_start(folder, watch, as_json=as_json, gives_up=gives_up)
         if (folder / RECORDS).exists():
             await _view(folder, watch, as_json=as_json)
         await watch.ended.wait()
     return watch
 
 
-async def _await_start(folder: Path, watch: JobWatch, *, as_json: bool) -> None:
+async def _await_start(folder: Path, watch: JobWatch, *, as_json: bool, gives_up: bool) -> None:
     """Wait for the first record; it is stored after everything that a screen needs."""
     before = ""
     with ProgressLine(shown=not as_json) as line:
@@ -75,6 +84,9 @@ async def _await_start(folder: Path, watch: JobWatch, *, as_json: bool) -> None:
             if watch.queued:
                 line.activity.begin(f"job {watch.number} is {watch.queued.in_words}")
             hindered = obstacle(watch.queued)
+            if gives_up and never_starts(watch.queued):
+                await end_job(folder, watch.number, summary_of(folder))
+                raise NeverStarts(f"{hindered}, and was cancelled", hint="submit it with another request")
             if hindered and hindered != before:
                 _report_obstacle(folder, hindered, None if as_json else line)
             before = hindered

@@ -30,6 +30,19 @@ OBSTACLES = {
     "launch failed requeued held": HELD,
 }
 
+NEVER = (
+    *(name for name in OBSTACLES if name.startswith(("Assoc", "QOS", "Invalid")) or name.endswith("NotAllowed")),
+    "BadConstraints",
+    "DependencyNeverSatisfied",
+    "PartitionTimeLimit",
+)
+"""Reasons in the request itself: another request is needed. Slurm also gives the others while nodes are down."""
+
+
+def never_starts(job: QueuedJob | None) -> bool:
+    """Whether a job in the queue can never start as it was requested."""
+    return job is not None and job.is_waiting and job.reason in NEVER
+
 
 def obstacle(job: QueuedJob | None) -> str:
     """Return a sentence about a job that does not start by itself; empty for any other."""

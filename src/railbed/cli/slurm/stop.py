@@ -31,7 +31,7 @@ def stop_job(folder: Path, number: int, *, as_json: bool) -> int:
     """End the job of a run, and return when Slurm has ended it."""
     before = summary_of(folder)
     with working(f"ending job {number}", shown=not as_json):
-        was_live = run_until_ended(_stop(folder, number, before))
+        was_live = run_until_ended(end_job(folder, number, before))
     after = summary_of(folder)
     if as_json:
         JsonScreen().show(Stopped(subject=after.id, was=before.status, status=after.status, exit=after.exit))
@@ -41,7 +41,7 @@ def stop_job(folder: Path, number: int, *, as_json: bool) -> int:
     return OK
 
 
-async def _stop(folder: Path, number: int, before: RunSummary) -> bool:
+async def end_job(folder: Path, number: int, before: RunSummary) -> bool:
     """End the job; return whether it was still there."""
     queued = (await jobs_of([folder]))[folder].queued
     if queued is None or not queued.is_live:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import time
@@ -19,13 +20,15 @@ from railbed.cli.screens.json import JsonScreen
 from railbed.cli.slurm.follow import follow_job, to_attach_job, to_stop_job
 from railbed.cli.slurm.script import LONGEST_NOTICE, NOTICE_SECONDS, JobRequest, batch_script
 from railbed.cli.verbs.submit.words import checked_words, refuse_recipe, split_resume
-from railbed.errors import UsageError
+from railbed.errors import DeviceError, TimedOut, UsageError
 from railbed.model.events import Submitted
 from railbed.store import new_run, runs_folder, set_status, write_atomically
 from railbed.store.submitted import SCRIPT, job_of, note_job
-from railbed.transport.queue import list_jobs, submit_script
+from railbed.transport.queue import largest_jobs, list_jobs, submit_script
+from railbed.transport.slurm import SlurmSilent
 
 CLUSTER = "slurm"
+ELSEWHERE = ("-p", "--partition", "-M", "--cluster", "-N", "--nodes")
 VerbArgument = Annotated[str, typer.Argument(metavar="VERB", help="What the job runs: train, bench or check.")]
 WordsArgument = Annotated[
     list[str] | None,
@@ -105,7 +108,7 @@ def submit_command(
         return OK
     folder, number = _submit(request, verb, command, before)
     _announce(folder, number, nodes, as_json=as_json)
-    return OK if no_follow else follow_job(folder, number, as_json=as_json)
+    return OK if no_follow else follow_job(folder, number, as_json=as_json, gives_up=True)
 
 
 def _to_continue(name: str) -> Path:
@@ -132,10 +135,33 @@ def _refuse_folder(folder: Path) -> None:
         )
 
 
+def _refuse_size(request: JobRequest) -> None:
+    """Refuse more nodes than the partition has or allows: Slurm takes such a job, and never starts it.
+
+    Options for sbatch that choose among clusters, partitions or sizes are left to Slurm.
+    """
+    if any(option.startswith(ELSEWHERE) for option in request.further):
+        return
+    partition = request.named.get("partition") or os.environ.get("SBATCH_PARTITION", "")
+    try:
+        most = run_until_ended(largest_jobs()).get(partition)
+    except (SlurmSilent, TimedOut):
+        raise
+    except DeviceError:
+        return  # sbatch gives the reason
+    if most is not None and request.nodes > most:
+        where = f"partition {partition}" if partition else "the default partition"
+        raise UsageError(
+            f"the job requests {request.nodes} nodes, and {where} gives a job at most {most}",
+            hint="`sinfo` lists partitions and their limits; -p chooses one, -N fewer nodes",
+        )
+
+
 def _submit(request: JobRequest, verb: str, command: list[str], before: Path | None) -> tuple[Path, int]:
     """Write the script into the run's folder, and submit it; a new run that is refused leaves nothing."""
     batch_script(request, verb, command, run=Path("/"), folder=Path("/"))  # raises before anything is created
     _refuse_folder(before or runs_folder().absolute())
+    _refuse_size(request)
     folder = before or runs_folder().absolute() / new_run(verb, cluster_name=CLUSTER, status="waiting").id
     try:
         script = batch_script(request, verb, command, run=folder, folder=Path.cwd())
