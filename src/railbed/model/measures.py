@@ -83,6 +83,12 @@ _OF_BENCH = (
         "arm_value", "as measured", "the result of one arm of an experiment", (*_COMPARED, "arm", "test", "repeat")
     ),
     Measure(
+        "arm_mean",
+        "as measured",
+        "the mean of an arm's results that were compared",
+        (*_COMPARED, "arm", "test", "repeats"),
+    ),
+    Measure(
         "difference",
         "as measured",
         "B minus A: the mean and its interval",

@@ -24,6 +24,17 @@ def what(labels: Mapping[str, str | int]) -> Labels:
     return tuple((name, str(value)) for name, value in sorted(labels.items()) if name not in WHEN)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """The numbers of a group that people read, the same on every screen and in every report."""
+
+    paths: int
+    lowest: float
+    median: float
+    highest: float
+    """Of the medians of the repeats of each path."""
+
+
 @dataclass(slots=True)
 class MeasurementGroup:
     """Measurements of one test, by path: from a node to another, or on a node."""
@@ -53,6 +64,12 @@ class MeasurementGroup:
     def values(self) -> list[float]:
         """The median of the repeats of each path."""
         return [median(values) for values in self.paths.values()]
+
+    @property
+    def summary(self) -> Summary:
+        """What is shown of the paths together."""
+        values = self.values
+        return Summary(paths=len(values), lowest=min(values), median=median(values), highest=max(values))
 
     @property
     def title(self) -> str:

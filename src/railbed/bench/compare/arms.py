@@ -13,7 +13,7 @@ from railbed.model.record import Finding, Measurement, Record, Verdict
 from railbed.model.statistics import Difference, paired_difference, separate_difference
 from railbed.model.text.amount import number
 
-DIFFERENCE, ARM_VALUE = "bench_difference", "arm_value"
+DIFFERENCE, ARM_VALUE, ARM_MEAN = "bench_difference", "arm_value", "arm_mean"
 WHY = "A setting is worth what it changes: the arms take turns, so that a busy minute affects both."
 WHY_APART = (
     "A change that takes a person cannot be measured in turns: the interval covers how much the repeats of a visit "
@@ -125,6 +125,9 @@ def answer(contest: Contest) -> Iterator[Record]:
         "test_b": contest.b.step.test,
         "repeats": difference.repeats,
     }
+    for arm, test, value in ((a, contest.a.step.test, difference.a), (b, contest.b.step.test, difference.b)):
+        own: dict[str, str | int] = {"comparison": contest.number, "measure": measure, "arm": arm, "test": test}
+        yield Measurement(name=ARM_MEAN, value=value, unit=contest.unit, labels={**own, "repeats": difference.repeats})
     for bound, value in (("mean", difference.mean), ("low", difference.low), ("high", difference.high)):
         yield Measurement(name="difference", value=value, unit=contest.unit, labels={**labels, "bound": bound})
     sentence = describe(difference, a, b, measure, contest.unit.replace("us", "µs"))
@@ -148,7 +151,7 @@ def _difference(contest: Contest) -> Difference | None:
 
 def describe(difference: Difference, a: str, b: str, measure: str, unit: str) -> str:
     """Describe a difference in one sentence."""
-    numbers = f"{a} {number(difference.a)} {unit}, {b} {number(difference.b)} {unit}"
+    numbers = f"{a} {number(difference.a)} {unit}, {b} {number(difference.b)} {unit} in the mean"
     shown, scale = ("%", 100 / difference.a) if difference.a else (unit, 1.0)
     low, high = sorted(bound * scale for bound in (difference.low, difference.high))
     interval = f"{low:+z.1f} {shown} to {high:+z.1f} {shown}, 95 % confidence, {difference.repeats} repeats"

@@ -14,7 +14,6 @@ from railbed.cli.screens.base import Screen
 from railbed.cli.screens.text import STYLES, WIDE, TextScreen
 from railbed.model import events
 from railbed.model.record import Finding, Measurement, Record, Verdict
-from railbed.model.statistics import median
 from railbed.model.text.amount import number
 from railbed.model.text.printable import printable
 from railbed.present.bench import MeasurementGroup, groups, message_size
@@ -98,9 +97,9 @@ class BenchScreen(Screen):
             table.add_column(column, justify="right", no_wrap=True)
         table.add_column("", no_wrap=True)
         for group, text in zip(rows, texts, strict=True):
-            values = group.values
-            middle = _short(median(values))
-            ends = [str(len(values)), _short(min(values)), middle, _short(max(values))]
+            values, of = group.values, group.summary
+            middle = _short(of.median)
+            ends = [str(of.paths), _short(of.lowest), middle, _short(of.highest)]
             unit = UNITS[group.measure].format(unit=group.unit)
             table.add_row(*(printable(text[at]) for at in shown), *(ends if many else [middle]), unit)
             if self._verbose and len(values) > 1:

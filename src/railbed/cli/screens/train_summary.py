@@ -8,6 +8,8 @@ from railbed.model.text.amount import duration, plural, size
 from railbed.report.reading.series import MeasuringRank, Series, ends
 
 KEPT = ("loss", "tokens_per_second", "step_seconds", "bytes_sent", "allreduce_exposed_seconds")
+SUMMARISED = ("loss", "tokens_per_second", "allreduce_exposed_seconds")
+"""Their summaries are also in the report."""
 SHORTEST = 1e-9
 
 
@@ -16,7 +18,7 @@ class TrainSummary:
 
     def __init__(self) -> None:
         begins: dict[int, int] = {}
-        self._series = {name: Series("", begins=begins) for name in ("loss", "tokens_per_second")}
+        self._series = {name: Series("", begins=begins) for name in SUMMARISED}
         self._generation = 0
         self.steps_taken = 0
         """The last step that was taken."""
@@ -71,11 +73,13 @@ class TrainSummary:
         if self._gradient_bytes is None:
             return f"trained {self.steps_taken} of {self._steps} steps{restarts}: {self.numbers}"
         gradient, seconds = self._gradient_bytes, max(self._sums.get("step_seconds", 0.0), SHORTEST)
-        waited = self._sums.get("allreduce_exposed_seconds", 0.0) / max(self._counted, 1)
+        exposed = self._series["allreduce_exposed_seconds"].typical()
+        waited = duration(exposed.middle if exposed.count else 0.0)
         return (
             f"reduced {self.steps_taken} of {self._steps} gradients of {size(gradient)}{restarts}: "
-            f"{size(gradient * self._counted / seconds)}/s while reducing, {duration(waited)} a step spent waiting "
-            f"for the network, {size(self._sums.get('bytes_sent', 0.0))} sent by rank 0"
+            f"{size(gradient * self._counted / seconds)}/s while reducing, "
+            f"{waited} of a step spent waiting for the network in the median, "
+            f"{size(self._sums.get('bytes_sent', 0.0))} sent by rank 0"
         )
 
     @property

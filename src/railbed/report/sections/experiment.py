@@ -16,7 +16,7 @@ from railbed.report.reading.run import RunData
 from railbed.report.section import Headline, Section
 from railbed.report.values import bare, count, share
 
-ANSWERS, ARM_VALUE, DIFFERENCE = "bench_difference", "arm_value", "difference"
+ANSWERS, ARM_VALUE, ARM_MEAN, DIFFERENCE = "bench_difference", "arm_value", "arm_mean", "difference"
 COLUMNS = ("compared", "A", "B", "mean of A", "mean of B", "unit", "B − A", "at least", "at most", "repeats")
 BOUNDS = ("mean", "low", "high")
 ROW_HEIGHT = 46
@@ -32,6 +32,8 @@ class ArmComparison:
     unit: str
     arms: Mapping[str, Mapping[int, float]]
     """By arm and repeat, A before B."""
+    means: Mapping[str, float]
+    """By arm, as the answer states them; nothing without an answer."""
     bounds: Mapping[str, float]
     """The difference: its mean and its interval; nothing if there is no answer."""
 
@@ -43,7 +45,11 @@ class ArmComparison:
     @property
     def base(self) -> float:
         """The base of relative differences: the mean of A."""
-        return _mean(next(iter(self.arms.values())))
+        return self.mean(next(iter(self.arms)))
+
+    def mean(self, arm: str) -> float:
+        """Return the mean of an arm: that of the answer, or of all its repeats in runs that have none."""
+        return self.means[arm] if arm in self.means else _mean(self.arms[arm])
 
     @property
     def is_seen(self) -> bool:
@@ -93,6 +99,7 @@ def comparisons(run: RunData) -> list[ArmComparison]:
     arms: dict[object, dict[str, dict[int, float]]] = {}
     about: dict[object, tuple[str, str, set[str]]] = {}
     bounds: dict[object, dict[str, float]] = {}
+    means: dict[object, dict[str, float]] = {}
     for measurement in run.measurements:
         labels, number = measurement.labels, measurement.labels.get("comparison")
         if measurement.name == ARM_VALUE:
@@ -100,6 +107,8 @@ def comparisons(run: RunData) -> list[ArmComparison]:
             tests.add(str(labels.get("test", "")))
             repeats = arms.setdefault(number, {}).setdefault(str(labels.get("arm", "")), {})
             repeats[int(labels.get("repeat", len(repeats) + 1))] = measurement.value
+        elif measurement.name == ARM_MEAN:
+            means.setdefault(number, {})[str(labels.get("arm", ""))] = measurement.value
         elif measurement.name == DIFFERENCE and labels.get("bound") in BOUNDS:
             bounds.setdefault(number, {})[str(labels["bound"])] = measurement.value
     return [
@@ -108,6 +117,7 @@ def comparisons(run: RunData) -> list[ArmComparison]:
             test=next(iter(tests)) if len(tests) == 1 else "",
             unit="µs" if unit == "us" else unit,
             arms=arms[number],
+            means=means.get(number, {}),
             bounds=bounds[number] if len(bounds.get(number, {})) == len(BOUNDS) else {},
         )
         for number, (measure, unit, tests) in about.items()
@@ -121,7 +131,7 @@ def _entry(finding: Finding) -> Entry:
 
 def _row(comparison: ArmComparison) -> tuple[Cell, ...]:
     names = list(comparison.arms)
-    means = [bare(_mean(values), comparison.unit) for values in comparison.arms.values()]
+    means = [bare(comparison.mean(arm), comparison.unit) for arm in comparison.arms]
     shares = [share(comparison.bounds[bound] / comparison.base) if comparison.base else NOT_KNOWN for bound in BOUNDS]
     repeats = count(min(len(values) for values in comparison.arms.values()))
     return (comparison.title, *names[:2], *means[:2], comparison.unit, *shares, repeats)

@@ -45,16 +45,16 @@ def show(run: RunData) -> Sequence[Block] | None:
 
 
 def _row(group: MeasurementGroup) -> tuple[Cell, ...]:
-    values = group.values
+    of = group.summary
     return (
         group.test,
         group.how,
         group.over,
         message_size(group.size),
-        count(len(values)),
-        bare(min(values), group.unit),
-        bare(median(values), group.unit),
-        bare(max(values), group.unit),
+        count(of.paths),
+        bare(of.lowest, group.unit),
+        bare(of.median, group.unit),
+        bare(of.highest, group.unit),
         group.unit,
         SHOWN[group.measure],
         group.tool,
@@ -71,7 +71,7 @@ def _over_size(measured_groups: Sequence[MeasurementGroup]) -> Iterator[Figure]:
         lines = {title: several for title, several in lines.items() if len(several) > 1}
         if lines:
             drawn = [group for several in lines.values() for group in several]
-            heights = height_axis([median(group.values) for group in drawn], drawn[0].unit)
+            heights = height_axis([group.summary.median for group in drawn], drawn[0].unit)
             note = "The median of all paths" + ("; both axes are logarithmic." if "type" in heights else ".")
             yield Figure(
                 title=f"{name[0].upper()}{name[1:]} over size",
@@ -101,7 +101,7 @@ def _line(title: str, several: Sequence[MeasurementGroup], at: int) -> dict[str,
         "mode": "lines+markers",
         "name": label(title),
         "x": [group.size for group in ordered],
-        "y": [plain(median(group.values)) for group in ordered],
+        "y": [plain(group.summary.median) for group in ordered],
         "line": {"color": COLOURS[at % len(COLOURS)], "width": 1.6},
         "marker": {"size": 5, "color": COLOURS[at % len(COLOURS)]},
     }
@@ -136,7 +136,7 @@ def _heat_maps(measured_groups: Sequence[MeasurementGroup]) -> Iterator[Figure]:
 
 
 def _heat_map(group: MeasurementGroup, names: Sequence[str], cells: Sequence[Sequence[float | None]]) -> dict[str, Any]:
-    least, most = min(group.values), max(group.values)
+    least, most = group.summary.lowest, group.summary.highest
     is_latency = group.measure.endswith("round_trip")
     trace = {
         "type": "heatmap",
@@ -159,7 +159,7 @@ def _distributions(run: RunData) -> list[Figure]:
     traces: list[dict[str, Any]] = []
     by_stat = {stat: {_key(group): group for group in groups(run.measurements, (stat,))} for stat in PERCENTILES}
     for at, (key, group) in enumerate(by_stat["p50"].items()):
-        medians = {stat: median(by_key[key].values) for stat, by_key in by_stat.items() if key in by_key}
+        medians = {stat: by_key[key].summary.median for stat, by_key in by_stat.items() if key in by_key}
         if group.measure.endswith("round_trip") and len(medians) > 2:
             colour = COLOURS[at % len(COLOURS)]
             sized = f", {message_size(group.size)}" if group.size is not None else ""
