@@ -66,15 +66,15 @@ def reports(folder: Path, run: Path) -> tuple[str, dict[str, Any]]:
     return texts[0].replace("\\", "").replace("\u00a0", " ").replace("`", ""), json.loads(texts[1])
 
 
-def tables(found: object) -> Iterable[dict[str, Any]]:
+def tables(part: object) -> Iterable[dict[str, Any]]:
     """Yield every table in a JSON report."""
-    if isinstance(found, dict):
-        if "columns" in found and "rows" in found:
-            yield found
-        for value in found.values():
+    if isinstance(part, dict):
+        if "columns" in part and "rows" in part:
+            yield part
+        for value in part.values():
             yield from tables(value)
-    elif isinstance(found, list):
-        for value in found:
+    elif isinstance(part, list):
+        for value in part:
             yield from tables(value)
 
 
