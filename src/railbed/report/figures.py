@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -9,12 +10,15 @@ from math import ceil, floor, isfinite, log10
 from typing import Any
 
 from railbed.model.text.printable import clean
+from railbed.present.wording import plural
 from railbed.report.blocks import Figure
 from railbed.report.reading.series import Points
 
 COLOURS = tuple(f"$c{number}" for number in range(1, 13))
 MOST_MARKS = 200
-MOST_MARK_WORDS = 4
+LABEL_SHARE = 0.15
+"""The share of the width that a label of a mark takes on a narrow screen: closer marks share a label."""
+LABEL_HEIGHT = 14
 FEW_POINTS = 60
 MOST_TICKS = 7
 LINEAR_SPAN = 20
@@ -83,7 +87,8 @@ def over_steps(
     from_zero: bool = False,
 ) -> Figure:
     """Return lines over steps, with marks (such as restarts) as vertical lines."""
-    shapes, words = _marks(list(marks))
+    marks = sorted(marks)
+    shapes, words = _marks(marks), _labels(marks, _reach(lines))
     axis: dict[str, Any] = {"rangemode": "tozero" if from_zero else "normal"}
     if tick:
         axis["tickformat"] = tick
@@ -170,8 +175,14 @@ def _trace(line: Line) -> dict[str, Any]:
     }
 
 
-def _marks(marks: list[tuple[float, str]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    shapes = [
+def _reach(lines: Iterable[Line]) -> tuple[float, float]:
+    """Return the first and the last step of all lines."""
+    steps = [step for line in lines for step in line.points.steps] or [0]
+    return min(steps), max(steps)
+
+
+def _marks(marks: Sequence[tuple[float, str]]) -> list[dict[str, Any]]:
+    return [
         {
             "type": "line",
             "x0": at,
@@ -183,8 +194,40 @@ def _marks(marks: list[tuple[float, str]]) -> tuple[list[dict[str, Any]], list[d
         }
         for at, _ in marks[:MOST_MARKS]
     ]
-    words = [
-        {"x": at, "yref": "paper", "y": 1, "text": label(word), "showarrow": False, "xanchor": "left", "yanchor": "top"}
-        for at, word in (marks if len(marks) <= MOST_MARK_WORDS else [])
-    ]
-    return shapes, words
+
+
+def _labels(marks: Sequence[tuple[float, str]], reach: tuple[float, float]) -> list[dict[str, Any]]:
+    """Return a label for each mark, or one for several that are close; none covers another."""
+    first, last = reach
+    width = LABEL_SHARE * (last - first)
+    groups: list[list[tuple[float, str]]] = []
+    for mark in marks:
+        if groups and mark[0] - groups[-1][-1][0] < width:
+            groups[-1].append(mark)
+        else:
+            groups.append([mark])
+    labels = []
+    free = first
+    for group in groups:
+        has_room = group[-1][0] <= last - width
+        x = group[-1][0] if has_room else group[0][0]
+        is_left = not has_room and x - width >= first
+        labels.append(
+            {
+                "x": x,
+                "yref": "paper",
+                "y": 1,
+                "yshift": -LABEL_HEIGHT if is_left and x - width < free else 0,
+                "text": label(_counted(word for _, word in group)),
+                "showarrow": False,
+                "xanchor": "right" if is_left else "left",
+                "yanchor": "top",
+            }
+        )
+        free = x + width
+    return labels
+
+
+def _counted(words: Iterable[str]) -> str:
+    """Return the words, each once, with how often it occurs: `2 restarts`."""
+    return ", ".join(word if count == 1 else plural(count, word) for word, count in Counter(words).items())
