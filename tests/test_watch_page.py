@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -13,9 +14,14 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 from starlette.routing import Route
 
+from railbed.model.record import Measurement
+from railbed.model.series import Sample, Series
+from railbed.store import open_run
+from railbed.store.series import SeriesWriter
 from railbed.web.page import app
 from tests.support.browser import WIDE, Browser
 from tests.support.cli import start
+from tests.support.events import event
 from tests.support.ports import free_port
 from tests.support.served import served_app, served_page
 from tests.support.smallrun import write_small_run
@@ -59,6 +65,68 @@ def press(browser: Browser, key: str) -> None:
     text = key if len(key) == 1 else ""
     browser.ask("Input.dispatchKeyEvent", type="keyDown", key=key, text=text)
     browser.ask("Input.dispatchKeyEvent", type="keyUp", key=key)
+
+
+def write_regrouped() -> Path:
+    """Write a run of 60 s on three nodes; after 20 s node2 is gone, and a generation on the other two begins."""
+    cluster = "name: x\nnodes: {node1: {host: 10.0.0.1}, node2: {host: 10.0.0.2}, node3: {host: 10.0.0.3}}\n"
+    start = time.time() - 60
+    with open_run("train", cluster_name="x", cluster_text=cluster) as run, SeriesWriter(run.folder) as writer:
+
+        def happen(name: str, when: float, subject: str, **data: object) -> None:
+            run.append(event(name, subject=subject, message=f"{name} of {subject}", data=data, time=when))
+
+        names = ["node1", "node2", "node3"]
+        happen("generation", start, "generation 1", generation=1, nodes=names)
+        for second in range(60):
+            when = start + second
+            if second == 20:
+                names = ["node1", "node3"]
+                happen("restart", when, "node2", generation=1)
+                happen("generation", when, "generation 2", generation=2, nodes=names)
+            for rank, node in enumerate(names):
+                writer.append(Sample(node, when, (Series(node, "cpu_busy_us", "", ""),), (1_000_000 * second,)))
+                labels: dict[str, str | int] = {"step": second + 1, "rank": rank, "node": node}
+                run.append(Measurement(name="step_seconds", value=0.4, unit="s", labels=labels, time=when))
+        run.finish("done", 0)
+    return run.folder
+
+
+def test_nodes_and_ranks_of_earlier_generations_are_apart(browser: Browser) -> None:
+    with served_page(write_regrouped()) as served:
+        browser.visit(served.url)
+        browser.wait_for(READY)
+        assert browser.evaluate("document.querySelector('#loading').hidden")
+        values = "document.querySelector('[data-chart=step] .values').textContent"
+        # Rank 1 was on node2, then on node3, and rank 2 on node3.
+        browser.wait_for(f"{values}.includes('2 ended earlier')")
+        assert set(re.findall(r"node\d rank \d", browser.evaluate(values))) == {"node1 rank 0", "node3 rank 1"}
+        apart = "[...document.querySelectorAll('#devices details input')].map(box => box.value)"
+        assert browser.evaluate(apart) == ["node2"]
+        assert browser.evaluate("document.querySelector('#devices details').open") is False
+        assert browser.evaluate("document.querySelector('#devices summary').textContent") == "Earlier (1)"
+        shown = "[...document.querySelectorAll('#devices > label')].map(label => label.textContent)"
+        assert browser.evaluate(shown) == ["node1", "node3"]
+        browser.photograph("watch-regrouped")
+        browser.evaluate("railbed.show(railbed.about.start, railbed.about.start + 15)")
+        browser.wait_for(f"{values}.includes('node2 rank 1')")
+        browser.evaluate("document.querySelector('#devices details').open = true")
+        browser.evaluate("document.querySelector('#devices input[value=node2]').click()")
+        browser.wait_for(f"{LINES} === 1")
+
+
+def test_a_page_whose_run_has_not_arrived_is_loading(browser: Browser) -> None:
+    """The server answers everything but the run."""
+
+    async def index(_request: Request) -> HTMLResponse:
+        return HTMLResponse((app.STATIC / "index.html").read_text())
+
+    loading = "document.querySelector('#loading')"
+    with served_app(lambda _: Starlette(routes=[Route("/", index)])) as served:
+        browser.visit(served.url)
+        assert browser.evaluate(f"{loading}.hidden") is False
+        assert browser.evaluate(f"{loading}.textContent") == "Loading the run …"
+    browser.complaints.clear()  # the scripts of the page, which this server does not have
 
 
 def test_a_finished_run_can_be_zoomed_filtered_and_read(browser: Browser) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 from railbed.model.series import METERS
 from railbed.store.timeline import Timeline
 from railbed.web.page.charts import CHART_OF, GROUPS, Catalogue, Chart
+from railbed.web.page.earlier import earlier_nodes
 from railbed.web.page.numbers import column, extremes, points
 from railbed.web.page.parameters import Filter, Window
 from railbed.web.page.topology import topology_of
@@ -113,6 +114,7 @@ class Source:
             "charts": [_chart(chart) for chart in self._catalogue.charts()],
             "series": self._catalogue.series,
             "marks": self._marks(),
+            "earlier": earlier_nodes(self._timeline),
             "topology": self._topology.describe() if self._topology else None,
         }
 

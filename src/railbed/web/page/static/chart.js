@@ -17,7 +17,7 @@ export class Chart {
   constructor(about, page) {
     Object.assign(this, { about, page, lines: new Lines(), plot: null, visible: false, near: false, stale: true, caption: "" });
     this.figure = document.createElement("figure");
-    this.figure.innerHTML = '<figcaption><h3></h3><span class="peak"></span><span class="values"></span></figcaption><div class="plot"></div>';
+    this.figure.innerHTML = '<figcaption><h3></h3><span class="peak">loading …</span><span class="values"></span></figcaption><div class="plot"></div>';
     [this.peak, this.values] = this.figure.querySelectorAll(".peak, .values");
     this.box = this.figure.querySelector(".plot");
     this.figure.querySelector("h3").textContent = about.title;
@@ -77,13 +77,15 @@ export class Chart {
     }
   }
 
-  // The largest values at a time; without a cursor the last ones.
+  // The largest values at a time; without a cursor the last ones of what is in progress.
   read(time) {
     if (!this.visible || this.stale) return;
     const { unit } = this.about;
     const reach = Math.max(15, (this.page.view.end - this.page.view.start) / 50);
-    const entries = [];
+    const entries = [], { generation } = this.page;
+    let earlier = 0;
     for (const [number, line] of this.lines.all) {
+      if (time === null && this.lines.endsBefore(line, generation)) { earlier += 1; continue; }
       const value = time === null ? [line.last, line.last] : this.lines.at(line, time, reach);
       if (value && value[1] === value[1]) entries.push([value[1], value[0], number]);
     }
@@ -98,6 +100,7 @@ export class Chart {
       return node;
     });
     if (entries.length > MOST_VALUES) nodes.push(`… ${entries.length - MOST_VALUES} more`);
+    if (earlier) nodes.push(`${earlier} ended earlier`);
     this.values.replaceChildren(...nodes);
   }
 

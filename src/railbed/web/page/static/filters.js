@@ -32,8 +32,10 @@ export class Filters {
   }
 
   // `parted` has the meters whose part is a priority or a queue.
-  offer(series, marks, parted) {
+  // `earlier` are nodes that are gone.
+  offer(series, marks, parted, earlier) {
     this.boxes("devices", distinct(series.map(([device]) => device)), (_, index) => deviceColour(index), false);
+    this.setApart(earlier);
     this.boxes("kinds", distinct(marks.map(([, kind]) => kind)), kindColour, true);
     fill(document.querySelector("#port"), distinct(series.map(([, , port]) => port)));
     fill(document.querySelector("#part"), distinct(series.filter(([, meter]) => parted.has(meter)).map(([, , , part]) => part)));
@@ -49,9 +51,21 @@ export class Filters {
     document.querySelector(`#${id}`).hidden = names.length === 0;
   }
 
+  // Their boxes stay, in a part that is closed until it is needed.
+  setApart(names) {
+    const fieldset = document.querySelector("#devices");
+    const part = fieldset.querySelector("details") ?? Object.assign(document.createElement("details"), { className: "earlier" });
+    const labels = [...fieldset.querySelectorAll("label")].sort((a, b) => natural(a.textContent, b.textContent));
+    const summary = Object.assign(document.createElement("summary"), { textContent: `Earlier (${names.length})` });
+    part.replaceChildren(summary, ...labels.filter((label) => names.includes(label.textContent)));
+    const present = labels.filter((label) => !names.includes(label.textContent));
+    fieldset.replaceChildren(fieldset.querySelector("legend"), ...present, ...(names.length ? [part] : []));
+  }
+
   recolour() {
-    this.form.querySelectorAll("#devices .swatch").forEach((node, index) => { node.style.background = deviceColour(index); });
-    this.form.querySelectorAll("#kinds .swatch").forEach((node, index) => { node.style.background = kindColour(this.kinds[index]); });
+    for (const [id, colourOf] of [["devices", (name) => deviceColour(this.devices.indexOf(name))], ["kinds", kindColour]]) {
+      for (const box of this.form.querySelectorAll(`#${id} input`)) box.nextElementSibling.style.background = colourOf(box.value);
+    }
   }
 
   checked(id) { return [...this.form.querySelectorAll(`#${id} input:checked`)].map((box) => box.value); }

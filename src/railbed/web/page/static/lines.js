@@ -20,13 +20,14 @@ export class Lines {
 
   line(low, high) {
     const length = Math.max(64, low.length * 2);
-    const line = { low: new Float64Array(length).fill(NaN), high: new Float64Array(length).fill(NaN), gap: new Uint8Array(length), last: NaN };
+    const line = { low: new Float64Array(length).fill(NaN), high: new Float64Array(length).fill(NaN), gap: new Uint8Array(length), last: NaN, until: -1 };
     for (let index = 0; index < low.length; index++) {
       if (low[index] === false) line.gap[index] = 1;
       else if (low[index] !== null) {
         line.low[index] = low[index];
         line.high[index] = high[index];
         line.last = high[index];
+        line.until = index;
       }
     }
     return line;
@@ -45,6 +46,9 @@ export class Lines {
     }
     return true;
   }
+
+  // Whether a line has no values at or after a time: it is of ranks or nodes that are gone.
+  endsBefore(line, time) { return this.start + (line.until + 1) * this.width < time; }
 
   end() { return this.start + this.count * this.width; }
   place(time) { return Math.floor((time - this.start) / this.width); }
@@ -82,6 +86,7 @@ const put = (line, place, value) => {
   }
   line.gap[place] = 0;
   line.last = value;
+  line.until = Math.max(line.until, place);
   if (!(line.low[place] <= value)) line.low[place] = value;
   if (!(line.high[place] >= value)) line.high[place] = value;
 };

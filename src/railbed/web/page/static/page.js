@@ -11,6 +11,8 @@ const AT_ONCE = 6;
 const SETTLED = 120;
 const LIVE_SPAN = 300;
 const SHORTEST = 0.5;
+// When a restart has just been reported, it is not known yet which nodes stay silent.
+const SILENCE = 35000;
 export const find = (selector) => document.querySelector(selector);
 
 export class Page {
@@ -18,6 +20,7 @@ export class Page {
     this.charts = new Map();
     this.series = [];
     this.marks = [];
+    this.restarts = [];
     this.view = { start: 0, end: 1 };
     this.follow = false;
     this.reading = null;
@@ -49,6 +52,8 @@ export class Page {
     this.about = await api.run();
     this.series = this.about.series;
     this.marks = this.about.marks;
+    this.restarts = restartsIn(this.marks);
+    find("#loading").hidden = true;
     find("#run").textContent = `${this.about.run} · ${this.about.cluster}`;
     document.title = `${this.about.run} · railbed watch`;
     this.layOut();
@@ -78,7 +83,7 @@ export class Page {
   layOut() {
     const root = find("#charts");
     const parted = new Set(Object.keys(this.about.parts).filter((meter) => ["priority", "queue"].includes(this.about.parts[meter])));
-    this.filters.offer(this.series, this.marks, parted);
+    this.filters.offer(this.series, this.marks, parted, this.about.earlier);
     this.devices = new Map(this.filters.devices.map((name, index) => [name, index]));
     this.places = new Map([...new Set(this.series.map(([, , port, part]) => `${port} ${part}`))].map((place, index) => [place, index]));
     for (const about of this.about.charts) {
@@ -271,7 +276,7 @@ export class Page {
 
   onNews({ end, points = [], marks, series }) {
     if (series !== undefined && series !== this.series.length) this.update();
-    if (marks) { this.marks = marks; this.layOut(); this.showMarks(); }
+    if (marks) { this.marks = marks; this.layOut(); this.showMarks(); this.onRestart(); }
     this.about.end = Math.max(this.about.end, end);
     for (const [number, times, values] of points) {
       for (const chart of this.charts.values()) {
@@ -292,6 +297,16 @@ export class Page {
     }
     document.documentElement.dataset.points = String(Number(document.documentElement.dataset.points ?? 0) + points.length);
   }
+
+  // Nodes may be gone: now, or once they have been silent for a while.
+  onRestart() {
+    const restarts = restartsIn(this.marks);
+    if (restarts.length > this.restarts.length) for (const wait of [0, SILENCE]) setTimeout(() => this.update(), wait);
+    this.restarts = restarts;
+  }
+
+  // When the generation began that is the last one in view; lines that ended before it are of earlier ones.
+  get generation() { return this.restarts.findLast((time) => time <= this.view.end) ?? -Infinity; }
 
   onFilter() {
     if (this.about.live) this.listen();
@@ -335,6 +350,7 @@ export class Page {
   }
 
   complain(text) {
+    if (text) find("#loading").hidden = true;
     find("#problem").textContent = text;
     find("#problem").hidden = !text;
   }
@@ -358,3 +374,5 @@ export class Page {
     return [clock(time, this.view.end - this.view.start < 60), ...marks.map((mark) => `${mark[1]} ${markText(mark)}`)].join(" · ");
   }
 }
+
+const restartsIn = (marks) => marks.filter(([, kind]) => kind === "restart").map(([time]) => time);
