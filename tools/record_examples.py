@@ -59,6 +59,15 @@ EXAMPLES: tuple[Event, ...] = (
         subject="node2", message="sampled again, after 61.0 s without samples", seconds=61.0, time=TIME
     ),
     events.ClockJumped(subject="node3", message="the clock of node3 was set by -2.500 s", seconds=-2.5, time=TIME),
+    events.ForeignTraffic(
+        subject="node1",
+        message="rsync (process 4711) uses the network beside the training: 10.1.0.1:40322 with 10.1.0.9:873",
+        local="10.1.0.1:40322",
+        peer="10.1.0.9:873",
+        program="rsync",
+        process=4711,
+        time=TIME,
+    ),
     events.CaptureMethod(
         subject="node1/ens1",
         message="recorded on mlx5_0: the card's sniffer, through libpcap 1.10.3; the card copies every RDMA packet to "

@@ -8,7 +8,17 @@ import pytest
 
 from railbed.errors import ParseError
 from railbed.model.series import METERS, MISSING, Series
-from railbed.parsing.counters import Answer, Counted, Fault, Greeting, Layout, LayoutLine, Row, parse_line
+from railbed.parsing.counters import (
+    Answer,
+    Counted,
+    Fault,
+    ForeignConnection,
+    Greeting,
+    Layout,
+    LayoutLine,
+    Row,
+    parse_line,
+)
 from railbed.parsing.counters.names import ETHTOOL_DRIVERS, RDMA_FAMILIES, SOURCES, Target
 
 
@@ -82,6 +92,10 @@ def test_32_bits_continue_after_they_wrap() -> None:
     [
         (b"h 1 4711", Greeting(4711)),
         (b"q 7 1000 1794900000000000", Answer(7, 1000, 1794900000000000)),
+        (
+            b't ["10.1.0.1:4000", "10.1.0.2:5201", "7", "iperf3"]',
+            ForeignConnection("10.1.0.1:4000", "10.1.0.2:5201", "7", "iperf3"),
+        ),
         (b"r 1000 5 - 7", Row(1000, [5, None, 7])),
         (b"e OSError: broken", Fault("OSError: broken")),
         (b'l [["net", "ens1", ["rx_bytes"]]]', LayoutLine((("net", "ens1", ("rx_bytes",)),))),
@@ -98,6 +112,10 @@ def test_lines_of_the_reader(line: bytes, parsed: Any) -> None:
         b"Last login: today",
         b"h 2 4711",
         b"q 7 1000",
+        b't ["10.1.0.1:4000"]',
+        b't ["a", "b", 7, "d"]',
+        b't ["a", "b", "c", "' + b"d" * 65 + b'"]',
+        b"t [",
         b"q 7 1000 99999999999999999999",
         b"r x 5",
         b"r 1000 5 x",

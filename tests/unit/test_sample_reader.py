@@ -124,17 +124,52 @@ def test_round_trips_of_a_connection_and_its_peer() -> None:
     assert sockets.address_of("no-such-device") == 0
 
 
-def test_a_connection_that_sends_nothing_has_no_round_trip() -> None:
-    def message(last_sent: int) -> bytes:
-        info = bytes(sockets.LAST_SENT) + struct.pack("=I", last_sent)
-        info += bytes(sockets.RTT - len(info)) + struct.pack("=I", 700)
-        head = bytes(8) + bytes([10, 1, 0, 1]) + bytes(12) + bytes([10, 1, 0, 2])
-        return head + bytes(sockets.ATTRIBUTES - len(head)) + struct.pack("=HH", 4 + len(info), sockets.INFO) + info
+def connection_message(last_sent: int = 3, *, prefix: bytes = b"", size: int = 216) -> bytes:
+    """Return an entry of the kernel's list, with as much of `struct tcp_info` as a kernel has."""
+    info = bytearray(216)
+    struct.pack_into("=I", info, sockets.LAST_SENT, last_sent)
+    struct.pack_into("=I", info, sockets.RTT, 700)
+    struct.pack_into("=QQ", info, sockets.ACKNOWLEDGED, 5_000_000, 300)
+    head = bytearray(sockets.ATTRIBUTES)
+    struct.pack_into("!HH", head, sockets.PORTS, 5201, 40_000)
+    ends = [(prefix + ip_address(end).packed).ljust(16, b"\0") for end in ("10.1.0.1", "10.1.0.2")]
+    struct.pack_into("16s16s", head, sockets.SOURCE, *ends)
+    struct.pack_into("=Q", head, sockets.COOKIE, 11)
+    struct.pack_into("=II", head, sockets.USER, 1000, 4711)
+    return bytes(head) + struct.pack("=HH", 4 + size, sockets.INFO) + bytes(info[:size])
 
+
+def test_a_connection_that_sends_nothing_has_no_round_trip() -> None:
+    assert sockets.Connection(connection_message(3)).rtt == 700
+    assert sockets.Connection(connection_message(60_000)).rtt == 0
+    assert sockets.Connection(connection_message(3)[: sockets.ATTRIBUTES]).rtt == 0
+
+
+def test_a_connection_with_its_ends_owner_and_bytes() -> None:
     ends = int(ip_address("10.1.0.1")), int(ip_address("10.1.0.2"))
-    assert sockets.connection(message(3)) == (*ends, 700)
-    assert sockets.connection(message(60_000)) == (*ends, 0)
-    assert sockets.connection(message(3)[: sockets.ATTRIBUTES]) == (*ends, 0)
+    mapped = sockets.Connection(connection_message(prefix=sockets.MAPPED), socket.AF_INET6)
+    for link in (sockets.Connection(connection_message()), mapped):
+        assert (link.local, link.peer, link.ports) == (*ends, (5201, 40_000))
+        assert (link.cookie, link.user, link.inode, link.sent, link.received) == (11, 1000, 4711, 5_000_000, 300)
+    other = sockets.Connection(connection_message(prefix=b"\xfd" + bytes(11)), socket.AF_INET6)
+    assert (other.local, other.peer) == (0, 0)
+    old = sockets.Connection(connection_message(size=104))
+    assert (old.rtt, old.sent, old.received) == (700, None, None)
+
+
+def test_a_server_that_accepts_both_versions_is_counted_too() -> None:
+    with (
+        socket.create_server(("::", 0), family=socket.AF_INET6, dualstack_ipv6=True) as server,
+        socket.create_connection(("127.0.0.1", server.getsockname()[1])) as client,
+        server.accept()[0] as accepted,
+    ):
+        client.sendall(bytes(1000))
+        assert len(accepted.recv(1000, socket.MSG_WAITALL)) == 1000
+        connections = sockets.Connections()
+        connections.refresh()
+        connections.close()
+        received = [link.received for link in connections.all if link.inode == os.fstat(accepted.fileno()).st_ino]
+    assert (connections.are_known, received) == (True, [1000])
 
 
 def test_a_driver_without_counters() -> None:

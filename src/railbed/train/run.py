@@ -72,6 +72,11 @@ class TrainRequest:
     return_seconds: float = RETURN_SECONDS
     """How long to wait for lost nodes when too few are left."""
 
+    @property
+    def folder(self) -> str:
+        """The folder of the run on nodes, below their working directory."""
+        return f"runs/{self.run}"
+
     def ranks_on(self, node: Node) -> int:
         """Return how many ranks a node gets."""
         return self.ranks or ranks_by_default(node)
@@ -131,7 +136,7 @@ async def train(
     yield progress("reading the files to copy")
     base = await _base_parcel(request)
     parcels = [tokens, base] if base else [tokens]
-    deployment = Deployment(cluster, ranks, folder=f"runs/{request.run}", parcels=parcels)
+    deployment = Deployment(cluster, ranks, folder=request.folder, parcels=parcels)
     async with _in_background(read_facts(fleet, cluster, FACTS, known=known, only=cluster.nodes)) as reading:
         async with aclosing(_copied(deployment, fleet, request)) as copying:
             async for record in copying:

@@ -14,17 +14,18 @@ READER = NodeProgram(
     purpose="sampling",
     package="railbed.fleet.sample.node",
     folder=Path(node.__file__).parent,
-    modules=("group", "netlink", "files", "ethtool", "qdisc", "sockets", "nvml", "reader"),
+    modules=("group", "netlink", "files", "ethtool", "qdisc", "sockets", "owners", "traffic", "nvml", "reader"),
     only_with={"nvml": "/proc/driver/nvidia"},
 )
 
 
-def order(interval: float, ports: Sequence[str]) -> bytes:
-    """Return the first line of input: how often to sample, which interfaces, and which counters."""
+def order(interval: float, ports: Sequence[str], training: str = "") -> bytes:
+    """Return the first line of input: how often to sample, which interfaces and counters, and the training's folder."""
     wanted = {
         "interval_us": round(interval * 1e6),
         "ports": list(ports),
         "rdma": list(RDMA),
         "ethtool": list(ETHTOOL),
+        "training": training,
     }
     return json.dumps(wanted, separators=(",", ":")).encode() + b"\n"

@@ -10,7 +10,7 @@ from railbed.model import events
 from railbed.model.record import Event
 from railbed.model.series import Sample, Series
 from railbed.model.text.printable import printable
-from railbed.parsing.counters import Answer, Counted, Fault, Layout, LayoutLine, Line, Row
+from railbed.parsing.counters import Answer, Counted, Fault, ForeignConnection, Layout, LayoutLine, Line, Row
 
 LEAD_SECONDS = 0.02
 """The first sample is at least this far ahead, so that the order arrives in time."""
@@ -76,6 +76,8 @@ class RowReader:
                 self._take_answer(line)
             case LayoutLine():
                 self._take_layout(Layout(self._state.node, line))
+            case ForeignConnection():
+                self._report(line)
             case Fault(text=text):
                 return f"its reader failed: {printable(text)}"
         return ""
@@ -94,6 +96,21 @@ class RowReader:
             node = self._state.node
             message = f"the clock of {node} was set by {seconds:+.3f} s"
             self._state.emit(events.ClockJumped(subject=node, message=message, seconds=round(seconds, 6)))
+
+    def _report(self, link: ForeignConnection) -> None:
+        """Emit the event for traffic that is not the training's."""
+        local, peer, process, program = map(printable, (link.local, link.peer, link.process, link.program))
+        name = f"{program} (process {process})" if process else program
+        self._state.emit(
+            events.ForeignTraffic(
+                subject=self._state.node,
+                message=f"{name} uses the network beside the training: {local} with {peer}",
+                local=local,
+                peer=peer,
+                program=program if process else "",
+                process=int(process) if process.isdecimal() else None,
+            )
+        )
 
     def _take_row(self, row: Row) -> str:
         layout = self._layout

@@ -29,11 +29,13 @@ async def sample(
     *,
     interval: float = 1.0,
     switch_interval: float = 5.0,
+    training: str = "",
     clock: ControlClock | None = None,
 ) -> AsyncGenerator[Event, None]:
     """Sample all devices of a cluster until this is closed; `take` gets every sample, on the clock of this machine.
 
-    A device that fails gives a gap and an event; the others continue, and it is tried again.
+    A device that fails gives a gap and an event; the others continue, and it is tried again. `training` is the folder
+    below the working directory of nodes that a training's processes work in: its traffic is counted apart.
     """
     emitted: asyncio.Queue[Event | BaseException] = asyncio.Queue()
     clock = clock or ControlClock()
@@ -44,6 +46,7 @@ async def sample(
             NodeState(name, interval, clock, Intake(name, take, emit), emit),
             python=cluster.python_of(name),
             ports=[port.netdev for port in node.ports],
+            training=training,
         ).keep(fleet)
         for name, node in cluster.nodes.items()
     ]

@@ -121,7 +121,7 @@ if TYPE_CHECKING:
         TransportChosen,
         WeightsWritten,
     )
-    from railbed.model.events.watch import ClockJumped, Sampling, SamplingGap, SamplingResumed
+    from railbed.model.events.watch import ClockJumped, ForeignTraffic, Sampling, SamplingGap, SamplingResumed
 
 __all__ = [
     "BenchPlanned",
@@ -149,6 +149,7 @@ __all__ = [
     "FirstVisitDone",
     "Flow",
     "FlowRates",
+    "ForeignTraffic",
     "GenerationDone",
     "GenerationFailed",
     "GenerationStarted",

@@ -103,6 +103,7 @@ LISTED: Mapping[str, Mapping[str, str]] = {
     },
     "watch": {
         "clock_jumped": "ClockJumped",
+        "foreign_traffic": "ForeignTraffic",
         "sampling": "Sampling",
         "sampling_gap": "SamplingGap",
         "sampling_resumed": "SamplingResumed",

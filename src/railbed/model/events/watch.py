@@ -41,6 +41,21 @@ class SamplingResumed(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ForeignTraffic(Event):
+    """A TCP connection of a program that is not part of the sampled training has carried a megabyte.
+
+    `local` and `peer` are its ends, address and port. Without a `process`, the program belongs to a user whose
+    processes the sampler may not see. Reported once for each program and peer.
+    """
+
+    name: ClassVar = "foreign_traffic"
+    local: str
+    peer: str
+    program: str = ""
+    process: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClockJumped(Event):
     """The clock of a device was set by `seconds`, or that of the control machine, whose subject is `control`.
 

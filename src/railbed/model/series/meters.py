@@ -48,6 +48,12 @@ _NETWORK = (
     Meter("qdisc_overlimits", "packet", "times the queueing discipline delayed a packet to keep its rate", bits=32),
     Meter("tcp_rtt_us", "us", "longest round-trip time of the TCP connections that send over an interface", "gauge"),
     Meter("tcp_slowest_peer", "address", "the IPv4 address, as a number, of the peer with that time", "gauge"),
+    Meter("tcp_training_tx_bytes", "byte", "bytes that TCP connections of the sampled training sent"),
+    Meter("tcp_training_rx_bytes", "byte", "bytes that TCP connections of the sampled training received"),
+    Meter("tcp_foreign_tx_bytes", "byte", "bytes that TCP connections of other programs sent"),
+    Meter("tcp_foreign_rx_bytes", "byte", "bytes that TCP connections of other programs received"),
+    Meter("tcp_foreign_tx_peer", "address", "the IPv4 address, as a number, that those sent most to", "gauge"),
+    Meter("tcp_foreign_rx_peer", "address", "the IPv4 address, as a number, that those received most from", "gauge"),
 )
 _RDMA = (
     Meter("rdma_rx_bytes", "byte", "bytes that the RDMA port received"),

@@ -1,7 +1,16 @@
 """Counters of nodes under their vendors' names, and the lines in which the reader on a node sends them."""
 
 from railbed.parsing.counters.layout import Counted, Layout
-from railbed.parsing.counters.lines import Answer, Fault, Greeting, LayoutLine, Line, Row, parse_line
+from railbed.parsing.counters.lines import (
+    Answer,
+    Fault,
+    ForeignConnection,
+    Greeting,
+    LayoutLine,
+    Line,
+    Row,
+    parse_line,
+)
 from railbed.parsing.counters.names import ETHTOOL, RDMA, Target
 
 __all__ = [
@@ -10,6 +19,7 @@ __all__ = [
     "Answer",
     "Counted",
     "Fault",
+    "ForeignConnection",
     "Greeting",
     "Layout",
     "LayoutLine",

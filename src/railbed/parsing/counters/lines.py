@@ -64,7 +64,19 @@ class Fault:
     text: str
 
 
-Line = Greeting | LayoutLine | Row | Answer | Fault
+@dataclass(frozen=True, slots=True)
+class ForeignConnection:
+    """A TCP connection of a program that is not part of the training."""
+
+    local: str
+    """Address and port."""
+    peer: str
+    process: str
+    """Its number; empty if the program cannot be seen."""
+    program: str
+
+
+Line = Greeting | LayoutLine | Row | Answer | ForeignConnection | Fault
 
 
 def parse_line(line: bytes) -> Line:
@@ -84,6 +96,8 @@ def parse_line(line: bytes) -> Line:
             version, _, pid = rest.partition(b" ")
             if version == b"%d" % VERSION:
                 return Greeting(_number(pid))
+        case b"t":
+            return ForeignConnection(*_texts(rest))
         case b"e":
             return Fault(rest[:200].decode("utf-8", "replace"))
     raise ParseError("not a line of the reader", line=line[:80].decode("utf-8", "replace"))
@@ -98,6 +112,16 @@ def _values(text: bytes) -> list[int | None]:
         return [None if cell == b"-" else int(cell) for cell in cells]
     except ValueError:
         raise ParseError("expected numbers", line=text[:80].decode("utf-8", "replace")) from None
+
+
+def _texts(text: bytes) -> tuple[str, str, str, str]:
+    try:
+        match json.loads(text):
+            case [str(local), str(peer), str(process), str(program)] as texts if max(map(len, texts)) <= MOST_NAME:
+                return local, peer, process, program
+    except (ValueError, RecursionError):
+        pass
+    raise ParseError("not a connection", line=text[:80].decode("utf-8", "replace"))
 
 
 def _number(text: bytes) -> int:

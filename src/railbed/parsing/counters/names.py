@@ -266,6 +266,12 @@ QDISC: Mapping[str, Target] = {
 TCP: Mapping[str, Target] = {
     "rtt_us": Target("tcp_rtt_us"),
     "slowest_peer": Target("tcp_slowest_peer"),
+    "training_tx_bytes": Target("tcp_training_tx_bytes"),
+    "training_rx_bytes": Target("tcp_training_rx_bytes"),
+    "foreign_tx_bytes": Target("tcp_foreign_tx_bytes"),
+    "foreign_rx_bytes": Target("tcp_foreign_rx_bytes"),
+    "foreign_tx_peer": Target("tcp_foreign_tx_peer"),
+    "foreign_rx_peer": Target("tcp_foreign_rx_peer"),
 }
 HOST: Mapping[str, Target] = {
     name: Target(name)

@@ -41,7 +41,7 @@ CHARTS = (
 )
 UNITS = ((7200.0, 3600.0, "h"), (300.0, 60.0, "min"), (0.0, 1.0, "s"))
 TONES: Mapping[MarkKind, Tone] = {"fault": "bad", "lost": "bad", "error": "bad", "restart": "notice", "pause": "notice"}
-DRAWN: tuple[MarkKind, ...] = ("fault", "restart", "lost", "checkpoint", "gap", "clock", "pause", "error")
+DRAWN: tuple[MarkKind, ...] = ("fault", "restart", "lost", "checkpoint", "gap", "clock", "traffic", "pause", "error")
 """Kinds of marks that are drawn; the table has all."""
 FEW_ROWS, MOST_ROWS = 12, 100
 

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 from railbed.model.series import Meter, Series
 from railbed.store.series.data import Floats
 
-MarkKind = Literal["fault", "restart", "lost", "checkpoint", "gap", "clock", "pause", "error", "notice"]
+MarkKind = Literal["fault", "restart", "lost", "checkpoint", "gap", "clock", "traffic", "pause", "error", "notice"]
 
 
 class Mark(NamedTuple):

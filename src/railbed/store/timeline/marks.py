@@ -24,6 +24,7 @@ KINDS: Mapping[str, MarkKind] = {
     "sampling_gap": "gap",
     "sampling_resumed": "notice",
     "clock_jumped": "clock",
+    "foreign_traffic": "traffic",
     "intrusion": "error",
     "error": "error",
     "notice": "notice",

@@ -53,7 +53,8 @@ async def train_on(
     ending = Ending(site.nodes)
     stages = _stages(site, fleet, request, unchecked=unchecked, passed=passed)
     if series.interval:
-        stages = alongside(stages, sample(site, fleet, series.take, interval=series.interval))
+        samples = sample(site, fleet, series.take, interval=series.interval, training=request.folder)
+        stages = alongside(stages, samples)
     # The page comes first: with --detach, its link, which may contain a token, is printed while there is a terminal.
     async with page(series.folder), aclosing(stages) as records:
         yield _started(request, series.interval)

@@ -1,8 +1,9 @@
 """The reader: samples the counters of this node at fixed times and writes them to standard output, one line a sample.
 
-Input, one line each: the order as JSON (`interval_us`, `ports`, `rdma`, `ethtool`), then `p NUMBER` as a heartbeat and
-`g TIME` to begin. Output: `h VERSION` at the start, `l LAYOUT` (JSON) whenever the series change, `r TIME VALUE…` with
-`-` for a missing value, `q NUMBER TIME WALL` as the answer to a heartbeat, and `e TEXT` before it ends by a fault.
+Input, one line each: the order as JSON (`interval_us`, `ports`, `rdma`, `ethtool`, `training`), then `p NUMBER` as a
+heartbeat and `g TIME` to begin. Output: `h VERSION` at the start, `l LAYOUT` (JSON) whenever the series change,
+`r TIME VALUE…` with `-` for a missing value, `q NUMBER TIME WALL` as the answer to a heartbeat, `t CONNECTION` (JSON)
+for a connection of a program that is not part of the training, and `e TEXT` before it ends by a fault.
 Times are microseconds on the monotonic clock, which no one sets; WALL is the time of day.
 
 It writes no file, starts no process, and ends with its input. If its input falls silent, as after a power cut at the
@@ -19,7 +20,7 @@ import socket
 import time
 from collections.abc import Sequence
 
-from railbed.fleet.sample.node import ethtool, files, qdisc, sockets
+from railbed.fleet.sample.node import ethtool, files, owners, qdisc, sockets, traffic
 from railbed.fleet.sample.node.group import Group
 
 VERSION = 1
@@ -40,6 +41,8 @@ class Order:
         self.ports: list[str] = wanted["ports"]
         self.rdma: list[str] = wanted["rdma"]
         self.ethtool = set(wanted["ethtool"])
+        self.training: str = wanted["training"]
+        """The folder, below the working directory, that its processes work in; empty if no training is sampled."""
 
 
 class Sources:
@@ -50,6 +53,7 @@ class Sources:
         self._sys = sys
         self._disciplines = qdisc.Disciplines()
         self._connections = sockets.Connections()
+        self._traffic = traffic.Traffic(self._connections, owners.Owners(order.training)) if order.training else None
         self._gpus = _gpus()
         self._layout = ""
         self._groups: list[Group] = []
@@ -81,6 +85,8 @@ class Sources:
         """Return the value of every series, in the order of the layout."""
         self._disciplines.refresh()
         self._connections.refresh()
+        if self._traffic:
+            self._traffic.refresh()
         values: list[int | None] = []
         for group in self._groups:
             try:
@@ -88,6 +94,13 @@ class Sources:
             except OSError:
                 values += [None] * len(group.names)
         return values
+
+    def strangers(self) -> list[list[str]]:
+        """Return the connections of other programs that were found since the last call."""
+        if not self._traffic:
+            return []
+        new, self._traffic.strangers = self._traffic.strangers, []
+        return new
 
     def close(self) -> None:
         """Close files and sockets."""
@@ -108,7 +121,13 @@ class Sources:
             *(ethtool.Driver(name, self._order.ethtool) for name in names),
             *(qdisc.PortDiscipline(name, indices[name], self._disciplines) for name in queues),
             *(sockets.PortConnections(name, addresses[name], self._connections) for name in names if addresses[name]),
+            *self._traffic_of({name: address for name, address in addresses.items() if address}),
         ]
+
+    def _traffic_of(self, addresses: dict[str, int]) -> list[Group]:
+        if not self._traffic:
+            return []
+        return [traffic.PortTraffic(name, address, self._traffic) for name, address in addresses.items()]
 
     def _find_devices(self) -> list[tuple[str, int, int]]:
         """Return path, identity and address of each device: files of one that was replaced cannot be read any more."""
@@ -157,6 +176,8 @@ class Reader:
         values = self._sources.read()
         moment = (before + now_us()) // 2
         write(f"r {moment} " + " ".join(["-" if value is None else str(value) for value in values]))
+        for connection in self._sources.strangers():
+            write(f"t {json.dumps(connection)}")
         if time.monotonic() >= self._rescan:
             self._rescan = time.monotonic() + RESCAN_SECONDS
             self._scan_again()

@@ -1,4 +1,4 @@
-"""Round-trip times of TCP connections, from the kernel by sock_diag: one dump for all interfaces."""
+"""TCP connections of this node, from the kernel by sock_diag, and their round-trip times by interface."""
 
 from __future__ import annotations
 
@@ -10,41 +10,77 @@ from railbed.fleet.sample.node import netlink
 from railbed.fleet.sample.node.group import Group
 
 SOCK_DIAG, BY_FAMILY = 4, 20
-ESTABLISHED = 1 << 1
+SENDING = 1 << 1 | 1 << 4 | 1 << 8
+"""Established, and half closed by either end: the states in which much data is sent."""
 INFO, WITH_INFO = 2, 1 << 1
 ADDRESS_OF_INTERFACE = 0x8915
-LAST_SENT, RTT = 44, 68
-"""Where `struct tcp_info` has the milliseconds since data was sent, and the smoothed round trip in microseconds."""
+LAST_SENT, RTT, ACKNOWLEDGED, RECEIVED = 44, 68, 120, 128
+"""Where `struct tcp_info` has the milliseconds since data was sent, the smoothed round trip in microseconds, and the
+bytes that the peer acknowledged and that were received (Linux 4.1)."""
 RECENT_MS = 2000
 MOST = 1000
 """A node with more connections is a server of something else: reading them would cost too much."""
-ADDRESSES, ATTRIBUTES = 8, 72
-"""Where an entry has the addresses of both ends, and its attributes."""
+PORTS, SOURCE, DESTINATION, COOKIE, USER, ATTRIBUTES = 4, 8, 24, 44, 64, 72
+"""Where an entry has the ports and addresses of both ends, its identity, user and inode, and its attributes."""
+MAPPED = bytes(10) + b"\xff\xff"
+"""Prefix of an IPv4 address in an IPv6 socket, as a server has that accepts both."""
 
 
-class Connections(netlink.Dump):
-    """For each address of this node, the longest round-trip time of connections that send, and its peer."""
+class Connection:
+    """One TCP connection over IPv4, as of one reading."""
+
+    __slots__ = ("cookie", "inode", "local", "peer", "ports", "received", "rtt", "sent", "user")
+
+    def __init__(self, message: bytes, family: int = socket.AF_INET) -> None:
+        self.ports = struct.unpack_from("!HH", message, PORTS)
+        (self.cookie,) = struct.unpack_from("=Q", message, COOKIE)
+        self.user, self.inode = struct.unpack_from("=II", message, USER)
+        """The inode is that of its socket as in /proc/PID/fd; 0 if no process has it open."""
+        self.local, self.peer = _address(message, SOURCE, family), _address(message, DESTINATION, family)
+        """As numbers; 0 if the connection uses IPv6."""
+        info = netlink.attributes(message[ATTRIBUTES:]).get(INFO, b"")
+        last_sent, self.rtt = _number("=I", info, LAST_SENT), _number("=I", info, RTT) or 0
+        if last_sent is None or last_sent > RECENT_MS:
+            self.rtt = 0  # it has sent nothing recently
+        self.received = _number("=Q", info, RECEIVED)
+        self.sent = _number("=Q", info, ACKNOWLEDGED)
+        """Bytes of data, each counted once; None if this kernel does not count them."""
+
+
+class Connections:
+    """All connections of this node, and for each of its addresses the longest round trip of those that send."""
 
     def __init__(self) -> None:
-        request = struct.pack("=BBBxI48x", socket.AF_INET, socket.IPPROTO_TCP, WITH_INFO, ESTABLISHED)
-        super().__init__(SOCK_DIAG, BY_FAMILY, BY_FAMILY, request)
+        self._dumps = {family: netlink.Dump(SOCK_DIAG, BY_FAMILY, BY_FAMILY, _request(family)) for family in FAMILIES}
         self._too_many = False
+        self.all: list[Connection] = []
+        self.are_known = False
+        """Whether the kernel listed the connections, and there are not too many."""
         self.slowest: dict[int, tuple[int, int]] = {}
-        """Time and peer by local address; none if the kernel does not answer, or there are too many connections."""
+        """Time and peer by local address."""
 
     def refresh(self) -> None:
         """Read all connections."""
-        self.slowest = {}
+        self.slowest, self.all, self.are_known = {}, [], False
         if self._too_many:
             return
         try:
-            entries = self.read()
-            self._too_many = len(entries) > MOST
-            for local, peer, rtt in map(connection, entries):
-                if rtt:
-                    self.slowest[local] = max(self.slowest.get(local, (0, 0)), (rtt, peer))
+            for family, dump in self._dumps.items():
+                entries = dump.read()
+                self._too_many = self._too_many or len(entries) > MOST
+                self.all += [link for link in (Connection(entry, family) for entry in entries) if link.local]
         except (OSError, struct.error):
-            self.slowest = {}
+            self.all = []
+            return
+        self.are_known = not self._too_many
+        for link in self.all:
+            if link.rtt:
+                self.slowest[link.local] = max(self.slowest.get(link.local, (0, 0)), (link.rtt, link.peer))
+
+    def close(self) -> None:
+        """Close the sockets."""
+        for dump in self._dumps.values():
+            dump.close()
 
 
 class PortConnections(Group):
@@ -63,14 +99,28 @@ class PortConnections(Group):
         return list(self._connections.slowest.get(self._address, (None, None)))
 
 
-def connection(message: bytes) -> tuple[int, int, int]:
-    """Return local address, peer and round-trip time of a connection; 0 as the time if it has sent nothing recently."""
-    local, peer = struct.unpack_from("!I12xI", message, ADDRESSES)
-    info = netlink.attributes(message[ATTRIBUTES:]).get(INFO, b"")
-    if len(info) < RTT + 4:
-        return local, peer, 0
-    (last_sent,), (rtt,) = struct.unpack_from("=I", info, LAST_SENT), struct.unpack_from("=I", info, RTT)
-    return local, peer, rtt if last_sent <= RECENT_MS else 0
+FAMILIES = (socket.AF_INET, socket.AF_INET6)
+
+
+def _request(family: int) -> bytes:
+    return struct.pack("=BBBxI48x", family, socket.IPPROTO_TCP, WITH_INFO, SENDING)
+
+
+def _address(message: bytes, at: int, family: int) -> int:
+    if family == socket.AF_INET6:
+        if message[at : at + len(MAPPED)] != MAPPED:
+            return 0
+        at += len(MAPPED)
+    (address,) = struct.unpack_from("!I", message, at)
+    return int(address)
+
+
+def _number(form: str, info: bytes, at: int) -> int | None:
+    """Return a number of `struct tcp_info`, which is shorter on older kernels."""
+    if len(info) < at + struct.calcsize(form):
+        return None
+    (number,) = struct.unpack_from(form, info, at)
+    return int(number)
 
 
 def address_of(port: str) -> int:

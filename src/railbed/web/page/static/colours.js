@@ -10,6 +10,7 @@ export const KINDS = {
   pause: ["#7b1fa2", "#d79bf0"],
   gap: ["#6b7580", "#9aa5b1"],
   clock: ["#6b7580", "#9aa5b1"],
+  traffic: ["#b35900", "#ffb45e"],
   checkpoint: ["#2e7d32", "#81c784"],
   notice: ["#1565c0", "#79b4f2"],
 };
