@@ -22,13 +22,14 @@ def sampled_run(*, slow: bool) -> Path:
     layouts = {
         node: tuple(Series(node, name, "rail0") for name in ("qdisc_overlimits", "net_tx_bytes")) for node in NODES
     }
-    waited = dict.fromkeys(NODES, 7)
+    waited, sent = dict.fromkeys(NODES, 7), 0
     with SeriesWriter(folder) as writer:
         for second in range(125):
             if slow and second in SLOW:
                 waited["node2"] += 90
+            sent += 3_000_000 if slow and second in SLOW else 10_000_000
             for node in NODES:
-                values = (waited[node], 10_000_000 * second)
+                values = (waited[node], sent)
                 writer.append(Sample(node, STARTED + second, layouts[node], values))
     return folder
 

@@ -23,7 +23,7 @@ from tests.support.diagnosecase import CASES, evidence_of, load_case, read_case
 
 TOGETHER = "together"
 FILES = sorted(CASES.glob("*/*.yaml"))
-TOOLS = {"dmesg", "ethtool", "journalctl", "nvidia-smi", "railbed", "show", "tc"}
+TOOLS = {"dmesg", "ethtool", "journalctl", "nvidia-smi", "railbed", "show", "ss", "tc"}
 """`show` is a command of the switch."""
 SETTINGS = {"shares: auto", "--set batch.micro=N", "--set checkpoint.steps=N"}
 """Of a recipe, in a sentence."""

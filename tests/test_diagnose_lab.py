@@ -11,8 +11,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from railbed import clusterfile
 from tests.support.labs import RunningLab, call
-from tests.support.training import Training, trained, training, training_site
+from tests.support.ranks import wait_for
+from tests.support.training import WAIT_SECONDS, Training, trained, training, training_site
 
 pytestmark = [pytest.mark.netns, pytest.mark.xdist_group("nettrain")]
 USUAL = ("slow", "rail0", "8M")
@@ -58,6 +60,8 @@ def test_a_clean_run_is_nothing_unusual_and_each_fault_is_explained_at_its_secon
             disturb(lab, run, ("link_lossy", "rail0"), LASTS, "lose", "rail0", "8"),
             disturb(lab, run, ("link_slow", "node3/rail0"), LASTS_LONGER, "slow", "node3", "2M"),
             disturb(lab, run, ("link_rail_slow", "rail0"), LASTS_LONGER, "slow", "rail0", "2M"),
+            send(lab, run, ("link_shared", "node1/rail0"), "node1", "node2", "--parallel", "4"),
+            send(lab, run, ("link_shared", "node3/rail0"), "node3", "node4", "--udp", "--bitrate", "6M"),
             end_node(lab, run, ("node_frozen", "node4"), "freeze", "node4"),
             end_node(lab, run, ("node_cut", "node2"), "cut", "node2"),
         ]
@@ -74,6 +78,10 @@ def test_a_clean_run_is_nothing_unusual_and_each_fault_is_explained_at_its_secon
     assert flapping.startswith("the link went down 3 times within ")
     for fault in inflicted:
         assert fault.begun[0] - EARLY <= begun[fault.verdict] <= fault.begun[1] + LATE, fault.verdict
+    tcp, udp = (finding for finding in failed if finding["check"] == "link_shared")
+    assert "to node2; the training sent " in tcp["observed"]
+    assert "iperf3 (process " in tcp["evidence"]
+    assert ", apparently to node4, without TCP connections (UDP or RDMA); " in udp["observed"]
 
 
 @pytest.mark.soak
@@ -119,6 +127,23 @@ def end_node(lab: RunningLab, run: Training, verdict: tuple[str, str], *fault: s
     begun = inflict(lab, *fault)
     run.until(lambda _: run.generation > generation and run.steps > 0)
     return Inflicted(verdict, begun)
+
+
+def send(lab: RunningLab, run: Training, verdict: tuple[str, str], sender: str, receiver: str, *how: str) -> Inflicted:
+    """Let a program that is not the training's send for a while over the rail."""
+    address = clusterfile.load(lab.cluster).nodes[receiver].ports[0].address
+    with lab.start_inside(receiver, f"exec iperf3 --server --one-off --bind {address}") as server:
+        client = f"iperf3 --client {address} --time {LASTS_LONGER:.0f} {' '.join(how)}"
+        wait_for(lambda: bool(lab.run_inside(receiver, f"ss -Hltn src {address}:5201").out))
+        begun = time.time()
+        with lab.start_inside(sender, f"exec {client}") as process:
+            started = time.time()
+            wait(run, LASTS_LONGER)
+            output, _ = process.communicate(timeout=WAIT_SECONDS)
+            assert process.returncode == 0, output
+        server.communicate(timeout=WAIT_SECONDS)
+    wait(run, APART)
+    return Inflicted(verdict, (begun, started))
 
 
 def inflict(lab: RunningLab, *fault: str) -> tuple[float, float]:

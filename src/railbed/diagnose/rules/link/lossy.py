@@ -97,5 +97,5 @@ RULE = Rule(
     needs=("tcp_retransmits", "tcp_segments_sent"),
     judge=judge,
     doc=__doc__,
-    yields_anywhere=("node_frozen", "node_cut", "link_slow", "link_flap", "path_changed"),
+    yields_anywhere=("node_frozen", "node_cut", "link_slow", "link_flap", "link_shared", "path_changed"),
 )

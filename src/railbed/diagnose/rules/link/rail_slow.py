@@ -113,6 +113,7 @@ RULE = Rule(
     doc=__doc__,
     yields_anywhere=(
         "link_slow",
+        "link_shared",
         "link_lossy",
         "link_flap",
         "node_frozen",

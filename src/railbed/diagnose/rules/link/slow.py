@@ -3,8 +3,9 @@
 What
 ----
 The queueing discipline of one node's rail interface holds packets back to keep a rate, much more than those of the
-other nodes at the same time. Or the network took longer than usual for all ranks of a training, and every
-node whose round trips took longer names this one as its slowest peer: packets wait in front of it.
+other nodes at the same time, and it sends less than at other times. Or the network took longer than usual for all
+ranks of a training, and every node whose round trips took longer names this one as its slowest peer: packets wait in
+front of it. A link that other programs use is not slow but shared (link_shared).
 
 Why
 ---
@@ -31,8 +32,9 @@ import numpy as np
 from railbed.diagnose.evidence import NotJudged, NotMeasured, RailView
 from railbed.diagnose.rule import Judgement, Rule, fail
 from railbed.diagnose.shared.compare import others_at, smoothed
+from railbed.diagnose.shared.foreign import foreign_on, usually_carried
 from railbed.diagnose.shared.network import slow_network, slow_peer
-from railbed.diagnose.signal import Signal, Span
+from railbed.diagnose.signal import Signal, Span, middle
 from railbed.model.text.amount import duration, number, size
 
 LEAST_RATE = 1.0
@@ -40,6 +42,11 @@ LEAST_RATE = 1.0
 RATIO = 4.0
 """To the other nodes: each waits now and then when all send at once."""
 LEAST_SECONDS, BRIDGE_SECONDS = 3.0, 4.0
+BUSIER = 1.5
+"""Times as much as the other nodes: packets of a node that sends more may wait on a link that is as fast as theirs."""
+SLOWED, COMPARABLE = 0.9, 0.5
+"""A link that carries at least the first share of what it usually does is full; less than the second share of that is
+sent before a training begins, and in its pauses."""
 
 
 def judge(rail: RailView) -> Iterator[Judgement]:
@@ -52,6 +59,8 @@ def judge(rail: RailView) -> Iterator[Judgement]:
         others = np.nan_to_num(smoothed(others_at(node, waits)))
         waited = (signal.values > RATIO * others) & (smoothed(signal.values) >= np.maximum(LEAST_RATE, RATIO * others))
         for span in signal.where(waited, least=LEAST_SECONDS, bridge=BRIDGE_SECONDS):
+            if _is_full(rail, node, span):
+                continue
             explained.append(span)
             usual = float(np.mean(others[(signal.times > span.start) & (signal.times <= span.end)]))
             yield fail(
@@ -60,7 +69,7 @@ def judge(rail: RailView) -> Iterator[Judgement]:
                 span,
                 signal,
                 *_backlog(rail, node),
-                certainty="certain",
+                certainty="certain" if _is_slower(rail, node, span) else "likely",
                 subject=f"{node}/{signal.series.port}",
                 expected="as fast as the links of the other nodes",
             )
@@ -74,6 +83,8 @@ def _judge_peers(rail: RailView, explained: Sequence[Span]) -> Iterator[Judgemen
             peer = slow_peer(rail, slow.span)
             if peer is None or any(slow.span.overlaps(span) for span in explained):
                 continue
+            if _receives_foreign(rail, peer.node, slow.span):
+                continue
             yield fail(
                 f"round trips from {peer.sender.series.device} took {duration(peer.seconds)}, usually "
                 f"{duration(peer.usual)}; ranks waited {duration(slow.seconds)} per step for the network, usually "
@@ -83,6 +94,35 @@ def _judge_peers(rail: RailView, explained: Sequence[Span]) -> Iterator[Judgemen
                 subject=f"{peer.node}/{peer.netdev}",
                 expected="as fast as the links of the other nodes",
             )
+
+
+def _is_full(rail: RailView, node: str, span: Span) -> bool:
+    """Whether a node sent more than the others, or as much as at other times; False if that is not known."""
+    sent = rail.try_read("net_tx_bytes")
+    if node not in sent:
+        return False
+    signal, mean = sent[node], sent[node].mean(span)
+    inside = (signal.times > span.start) & (signal.times <= span.end)
+    usual = signal.values[~inside & (signal.values >= COMPARABLE * mean)]
+    if len(usual) * signal.interval >= LEAST_SECONDS and mean >= SLOWED * middle(usual):
+        return True
+    return mean > BUSIER * middle(others_at(node, sent)[inside])
+
+
+def _is_slower(rail: RailView, node: str, span: Span) -> bool:
+    """Whether a link of the rail carried more in this run; True if that is not known."""
+    sent = rail.try_read("net_tx_bytes")
+    return node not in sent or any(
+        signal.mean(span) < SLOWED * float(np.nanmax(smoothed(signal.values), initial=0.0)) for signal in sent.values()
+    )
+
+
+def _receives_foreign(rail: RailView, node: str, span: Span) -> bool:
+    """Whether packets wait in front of a node because of other programs."""
+    (port,) = (port for port in rail.ports if port.name == node)
+    with suppress(NotMeasured, NotJudged):
+        return any(foreign.span.overlaps(span) for foreign in foreign_on(port, "rx", usually_carried(rail)))
+    return False
 
 
 def _rate(rail: RailView, node: str, span: Span) -> str:
@@ -102,4 +142,5 @@ RULE = Rule(
     needs=("qdisc_overlimits",),
     judge=judge,
     doc=__doc__,
+    yields_to=("link_shared",),
 )
