@@ -49,6 +49,16 @@ def lab(site: RunningLab) -> Iterator[RunningLab]:
     site.heal()
 
 
+@pytest.fixture
+def pair(netns_lab: RunningLab, warm_python: Path, tmp_path: Path) -> Iterator[RunningLab]:
+    """Two nodes with a slow rail, which both send to each other; without a filter after the test."""
+    site = training_site(netns_lab, tmp_path, nodes=2, python=warm_python)
+    assert site.fault(*USUAL).code == 0
+    yield site
+    assert site.run_inside("node1", "nft delete table inet loss || true").code == 0
+    site.heal()
+
+
 def test_a_clean_run_is_nothing_unusual_and_each_fault_is_explained_at_its_second(lab: RunningLab) -> None:
     options = ("small.yaml", "-c", "cluster.yaml", "--min-nodes", "2", "--set", "steps=100000", "--set", "shares=equal")
     with training(lab, *options) as run:
@@ -82,6 +92,32 @@ def test_a_clean_run_is_nothing_unusual_and_each_fault_is_explained_at_its_secon
     assert "to node2; the training sent " in tcp["observed"]
     assert "iperf3 (process " in tcp["evidence"]
     assert ", apparently to node4, without TCP connections (UDP or RDMA); " in udp["observed"]
+
+
+def test_loss_in_one_direction_is_named_with_both_its_ends(pair: RunningLab) -> None:
+    options = ("small.yaml", "-c", "cluster.yaml", "--set", "steps=100000", "--set", "shares=equal")
+    with training(pair, *options) as run:
+        run.until(lambda _: run.steps >= 5)
+        wait(run, SETTLED)
+        assert_nothing_unusual(pair)
+        filter_from(pair, "node2", "node1", "numgen random mod 100 < 8 drop")
+        wait(run, LASTS_LONGER)
+        run.process.send_signal(signal.SIGINT)
+        assert run.end() == 130
+    findings = call(pair.folder, "diagnose", "--json").findings
+    log(findings, [])
+    (lossy,) = (finding for finding in findings if finding["check"] == "link_lossy")
+    assert (lossy["verdict"], lossy["subject"]) == ("fail", "node2")
+    assert "loss node2 → node1: " in lossy["observed"]
+    assert "node1 → node2" not in lossy["observed"]
+
+
+def filter_from(lab: RunningLab, sender: str, receiver: str, rule: str) -> None:
+    """Filter TCP from a node, where it arrives."""
+    address = clusterfile.load(lab.cluster).nodes[sender].ports[0].address
+    chain = "add chain inet loss input { type filter hook input priority 0; }"
+    rules = f"add table inet loss; {chain}; add rule inet loss input ip saddr {address} meta l4proto tcp {rule}"
+    assert lab.run_inside(receiver, f"nft '{rules}'").code == 0
 
 
 @pytest.mark.soak
@@ -161,7 +197,7 @@ def wait(run: Training, seconds: float) -> None:
 
 def log(findings: list[dict[str, Any]], inflicted: list[Inflicted]) -> None:
     """Print what pytest shows if the test fails."""
-    start = inflicted[0].begun[0]
+    start = inflicted[0].begun[0] if inflicted else findings[0]["since"] or 0.0
     for fault in inflicted:
         times = " ".join(f"{moment - start:.1f}" for moment in fault.begun)
         sys.stderr.write(f"inflicted {fault.verdict}: {times}\n")

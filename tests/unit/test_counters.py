@@ -58,6 +58,23 @@ def test_words_become_bytes_and_gpus_parts() -> None:
     assert both.values([250, 300_000, 7]) == [1000, 300_000, 7]
 
 
+def test_segments_to_a_peer_have_its_address() -> None:
+    names = [
+        "segments@10.1.0.2",
+        "retransmits@10.1.0.2",
+        "segments@10.1.0.02",
+        "segments@<b>",
+        "segments",
+        "bytes@10.1.0.2",
+    ]
+    to_peers = layout(("tcp_peer", "rail0", names))
+    assert to_peers.series == (
+        Series("node1", "tcp_peer_segments", "rail0", "10.1.0.2"),
+        Series("node1", "tcp_peer_retransmits", "rail0", "10.1.0.2"),
+    )
+    assert to_peers.values([7, 1, 2, 3, 4, 5]) == [7, 1]
+
+
 def test_what_a_port_does_not_have_is_missing() -> None:
     two = layout(("net", "ens1", ["rx_bytes", "unheard_of", "tx_bytes"]), ("other", "ens1", ["x"]))
     assert [series.meter for series in two.series] == ["net_rx_bytes", "net_tx_bytes"]

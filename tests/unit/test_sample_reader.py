@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 from railbed.fleet.node_program import FETCH
-from railbed.fleet.sample.node import ethtool, files, nvml, qdisc, reader, sockets
+from railbed.fleet.sample.node import ethtool, files, nvml, peers, qdisc, reader, sockets
 from railbed.fleet.sample.program import READER, order
 from railbed.parsing.counters import RDMA, Answer, Greeting, LayoutLine, Row, parse_line
 
@@ -71,7 +71,7 @@ def test_a_file_that_goes_away_is_missing(sys_class: Path) -> None:
 
 def test_a_device_that_is_replaced_by_one_of_the_same_name_is_read_again(sys_class: Path) -> None:
     """As when a driver is loaded again between two scans: files of the old device stay open and hold nothing."""
-    sources = reader.Sources(reader.Order(order(1.0, [])), str(sys_class))
+    sources = reader.Sources(reader.Order(order(1.0, [], [])), str(sys_class))
     assert '["rdma", "rail1", ["hw_counters/sent_pkts"]]' in sources.changed_layout()
     assert sources.read()[-1] == 12
     assert not sources.are_outdated()
@@ -130,6 +130,8 @@ def connection_message(last_sent: int = 3, *, prefix: bytes = b"", size: int = 2
     struct.pack_into("=I", info, sockets.LAST_SENT, last_sent)
     struct.pack_into("=I", info, sockets.RTT, 700)
     struct.pack_into("=QQ", info, sockets.ACKNOWLEDGED, 5_000_000, 300)
+    struct.pack_into("=I", info, sockets.AGAIN, 3)
+    struct.pack_into("=I", info, sockets.SEGMENTS, 400)
     head = bytearray(sockets.ATTRIBUTES)
     struct.pack_into("!HH", head, sockets.PORTS, 5201, 40_000)
     ends = [(prefix + ip_address(end).packed).ljust(16, b"\0") for end in ("10.1.0.1", "10.1.0.2")]
@@ -151,10 +153,11 @@ def test_a_connection_with_its_ends_owner_and_bytes() -> None:
     for link in (sockets.Connection(connection_message()), mapped):
         assert (link.local, link.peer, link.ports) == (*ends, (5201, 40_000))
         assert (link.cookie, link.user, link.inode, link.sent, link.received) == (11, 1000, 4711, 5_000_000, 300)
+        assert (link.segments, link.again) == (400, 3)
     other = sockets.Connection(connection_message(prefix=b"\xfd" + bytes(11)), socket.AF_INET6)
     assert (other.local, other.peer) == (0, 0)
     old = sockets.Connection(connection_message(size=104))
-    assert (old.rtt, old.sent, old.received) == (700, None, None)
+    assert (old.rtt, old.sent, old.received, old.segments, old.again) == (700, None, None, 0, 3)
 
 
 def test_a_server_that_accepts_both_versions_is_counted_too() -> None:
@@ -170,6 +173,70 @@ def test_a_server_that_accepts_both_versions_is_counted_too() -> None:
         connections.close()
         received = [link.received for link in connections.all if link.inode == os.fstat(accepted.fileno()).st_ino]
     assert (connections.are_known, received) == (True, [1000])
+
+
+def link(
+    cookie: int, segments: int, again: int, *, local: str = "10.1.0.1", peer: str = "10.1.0.2"
+) -> sockets.Connection:
+    connection = sockets.Connection(connection_message())
+    connection.local, connection.peer = int(ip_address(local)), int(ip_address(peer))
+    connection.cookie, connection.segments, connection.again = cookie, segments, again
+    return connection
+
+
+def port_peers(counted: peers.Peers) -> peers.PortPeers:
+    return peers.PortPeers("rail0", int(ip_address("10.1.0.1")), counted)
+
+
+def test_segments_by_peer_add_up_over_connections_that_come_and_go() -> None:
+    counted = peers.Peers(["10.1.0.2", "10.1.0.3"])
+    counted.add([link(1, 150, 2), link(2, 80, 9, peer="10.1.0.3"), link(3, 500, 50, peer="10.9.9.9")])
+    before = port_peers(counted)
+    assert before.names == ["segments@10.1.0.2", "retransmits@10.1.0.2"]
+    counted.add([])  # the list may lack a connection once
+    counted.add([link(1, 200, 3), link(4, 10, 1), link(2, 120, 9, peer="10.1.0.3"), link(5, 7, 0, local="10.2.0.1")])
+    assert before.read() == [210, 4]
+    now = port_peers(counted)
+    assert (now.names[2:], now.read()) == (["segments@10.1.0.3", "retransmits@10.1.0.3"], [210, 4, 120, 9])
+
+
+def test_the_count_of_a_connection_wraps_and_a_closed_one_is_forgotten() -> None:
+    counted = peers.Peers(["10.1.0.2"])
+    counted.add([link(1, (1 << 32) - 5, 0)])
+    group = port_peers(counted)
+    counted.add([link(1, 10, 1)])
+    assert group.read() == [(1 << 32) + 10, 1]
+    for _ in range(3 * peers.FORGET_AFTER):
+        counted.add([])
+    counted.add([link(1, 4, 0)])  # another connection: cookies are only unique until the next boot
+    assert group.read() == [(1 << 32) + 14, 1]
+
+
+def test_only_some_peers_are_counted() -> None:
+    many = [f"10.1.0.{number}" for number in range(2, 100)]
+    counted = peers.Peers(many)
+    counted.add([link(number, 1000, 0, peer=peer) for number, peer in enumerate(many)])
+    assert len(port_peers(counted).read()) == 2 * peers.MOST_PEERS
+
+
+def test_a_peer_is_in_the_layout_once_enough_was_sent_to_it() -> None:
+    sources = reader.Sources(reader.Order(order(1.0, ["lo"], ["127.77.0.1"])))
+    assert "tcp_peer" not in sources.changed_layout()
+    with socket.create_server(("127.77.0.1", 0)) as server, socket.create_connection(server.getsockname()) as client:
+        taken, _ = server.accept()
+        with taken:
+            for _ in range(peers.LEAST_SEGMENTS):
+                client.sendall(b"x")
+                assert taken.recv(1)
+            sources.read()
+    assert sources.are_outdated()
+    sources.scan()
+    columns = [(port, name) for _, port, names in json.loads(sources.changed_layout()) for name in names]
+    values = dict(zip(columns, sources.read(), strict=True))
+    assert (values["lo", "segments@127.77.0.1"] or 0) >= peers.LEAST_SEGMENTS
+    assert values["lo", "retransmits@127.77.0.1"] == 0
+    assert not sources.are_outdated()
+    sources.close()
 
 
 def test_a_driver_without_counters() -> None:
@@ -250,7 +317,7 @@ def test_the_program_by_itself() -> None:
     with subprocess.Popen(["/bin/sh", "-c", READER.command(sys.executable)], stdin=-1, stdout=-1, bufsize=0) as python:
         assert python.stdin
         assert python.stdout
-        python.stdin.write(READER.text + order(0.1, ["lo"]))
+        python.stdin.write(READER.text + order(0.1, ["lo"], []))
         lines = open(python.stdout.fileno(), "rb", closefd=False)  # noqa: SIM115
         assert parse_line(lines.readline()[:-1]) == Greeting(python.pid)
         layout = parse_line(lines.readline()[:-1])
@@ -276,7 +343,7 @@ def test_the_reader_ends_when_heartbeats_stop() -> None:
     arguments = [sys.executable, "-I", "-S", "-c", FETCH.format(size=len(quick))]
     with subprocess.Popen(arguments, stdin=-1, stdout=-1, bufsize=0) as python:
         assert python.stdin
-        python.stdin.write(quick + order(0.1, []) + b"p 1\ng 0\n")
+        python.stdin.write(quick + order(0.1, [], []) + b"p 1\ng 0\n")
         assert python.wait(60) == -signal.SIGALRM
 
 

@@ -96,7 +96,7 @@ def test_whoever_submits_does_not_wait_for_a_job_that_can_never_start(
     if is_final:
         assert error.value.message.startswith("job 7 does not start: it requests more than its partition")
         assert error.value.message.endswith("(Slurm: PartitionTimeLimit), and was cancelled")
-        assert summary_of(folder).status == "interrupted"
+        assert summary_of(folder).status == "stopped"
         cancelled.clear()
         with pytest.raises(SystemExit):
             follow_job(folder, 7, as_json=False)

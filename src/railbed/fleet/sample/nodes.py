@@ -31,6 +31,8 @@ class NodeSampler:
     state: NodeState
     python: str
     ports: Sequence[str]
+    peers: Sequence[str]
+    """Addresses of other nodes on its rails."""
     training: str = ""
     """The folder that the training's processes work in; empty if none is sampled."""
 
@@ -49,7 +51,7 @@ class NodeSampler:
         try:
             async with asyncio.timeout(START_SECONDS) as limit, fleet.open(node, READER.command(self.python)) as remote:
                 lines = ProgramOutput(remote)
-                await remote.write(READER.text + order(self.state.interval, self.ports, self.training))
+                await remote.write(READER.text + order(self.state.interval, self.ports, self.peers, self.training))
                 why = await _await_start(lines, rows)
                 limit.reschedule(None)
                 return why or await _follow(lines, rows)

@@ -14,16 +14,29 @@ READER = NodeProgram(
     purpose="sampling",
     package="railbed.fleet.sample.node",
     folder=Path(node.__file__).parent,
-    modules=("group", "netlink", "files", "ethtool", "qdisc", "sockets", "owners", "traffic", "nvml", "reader"),
+    modules=(
+        "group",
+        "netlink",
+        "files",
+        "ethtool",
+        "qdisc",
+        "sockets",
+        "peers",
+        "owners",
+        "traffic",
+        "nvml",
+        "reader",
+    ),
     only_with={"nvml": "/proc/driver/nvidia"},
 )
 
 
-def order(interval: float, ports: Sequence[str], training: str = "") -> bytes:
-    """Return the first line of input: how often to sample, which interfaces and counters, and the training's folder."""
+def order(interval: float, ports: Sequence[str], peers: Sequence[str] = (), training: str = "") -> bytes:
+    """Return the first line of input: how often to sample, which interfaces, peers, counters, and training's folder."""
     wanted = {
         "interval_us": round(interval * 1e6),
         "ports": list(ports),
+        "peers": list(peers),
         "rdma": list(RDMA),
         "ethtool": list(ETHTOOL),
         "training": training,

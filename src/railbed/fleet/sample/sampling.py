@@ -47,6 +47,7 @@ async def sample(
             python=cluster.python_of(name),
             ports=[port.netdev for port in node.ports],
             training=training,
+            peers=_peers(cluster, name),
         ).keep(fleet)
         for name, node in cluster.nodes.items()
     ]
@@ -58,6 +59,12 @@ async def sample(
     async with aclosing(_emitted_by(work, emitted)) as stream:
         async for event in stream:
             yield event
+
+
+def _peers(cluster: Cluster, node: str) -> list[str]:
+    """Return the IPv4 addresses of other nodes on the rails of a node."""
+    ports = (peer for port in cluster.nodes[node].ports for _, peer in cluster.peers(node, port))
+    return list(dict.fromkeys(str(peer.address) for peer in ports if peer.address.version == 4))
 
 
 async def _emitted_by(

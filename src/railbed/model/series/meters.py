@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-Part = Literal["", "priority", "queue", "gpu", "rank"]
+Part = Literal["", "priority", "queue", "gpu", "rank", "peer"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class Meter:
     kind: Literal["counter", "gauge"] = "counter"
     per_port: bool = True
     part: Part = ""
-    """What `Series.part` numbers."""
+    """What `Series.part` numbers; of a peer it is the address."""
     bits: int = 64
     """Width at which a counter wraps."""
     scale: float = 1.0
@@ -54,6 +54,12 @@ _NETWORK = (
     Meter("tcp_foreign_rx_bytes", "byte", "bytes that TCP connections of other programs received"),
     Meter("tcp_foreign_tx_peer", "address", "the IPv4 address, as a number, that those sent most to", "gauge"),
     Meter("tcp_foreign_rx_peer", "address", "the IPv4 address, as a number, that those received most from", "gauge"),
+)
+_PEERS = (
+    Meter(
+        "tcp_peer_segments", "segment", "TCP segments with data sent to a node, including those sent again", part="peer"
+    ),
+    Meter("tcp_peer_retransmits", "segment", "TCP segments sent to a node again", part="peer"),
 )
 _RDMA = (
     Meter("rdma_rx_bytes", "byte", "bytes that the RDMA port received"),
@@ -150,6 +156,6 @@ _TRAINING = tuple(
 """Read from the records of a run, not sampled."""
 
 METERS: Mapping[str, Meter] = {
-    meter.name: meter for meter in (*_NETWORK, *_RDMA, *_CARD, *_HOST, *_GPU, *_SWITCH, *_TRAINING)
+    meter.name: meter for meter in (*_NETWORK, *_PEERS, *_RDMA, *_CARD, *_HOST, *_GPU, *_SWITCH, *_TRAINING)
 }
 """Every meter by its name."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from ipaddress import IPv4Address
 from typing import NamedTuple
 
 from railbed.model.series import METERS, MISSING, Series
@@ -34,11 +35,12 @@ class Layout:
     def __init__(self, device: str, line: LayoutLine) -> None:
         columns: dict[Series, tuple[_Column, Target]] = {}
         for index, (source, port, name) in enumerate(line.columns()):
-            target = SOURCES.get(source, {}).get(name)
-            if target is None:
+            counter, _, peer = name.partition("@") if source == "tcp_peer" else (name, "", "")
+            target = SOURCES.get(source, {}).get(counter)
+            if target is None or (source == "tcp_peer" and not _is_address(peer)):
                 continue
             meter = METERS[target.meter]
-            part = port if source == "gpu" else target.part
+            part = port if source == "gpu" else peer or target.part
             series = Series(device, target.meter, port if meter.per_port else "", part)
             columns.setdefault(series, (_Column(index, target.factor), target))
         self.width = line.width
@@ -69,6 +71,13 @@ class Layout:
                 series = self.series[place]
                 last[series] = _continued(last.get(series), values[place], 1 << bits)
                 values[place] = last[series].value
+
+
+def _is_address(text: str) -> bool:
+    try:
+        return str(IPv4Address(text)) == text
+    except ValueError:
+        return False
 
 
 def _continued(before: Counted | None, value: int, width: int) -> Counted:

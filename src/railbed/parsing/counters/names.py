@@ -273,6 +273,11 @@ TCP: Mapping[str, Target] = {
     "foreign_tx_peer": Target("tcp_foreign_tx_peer"),
     "foreign_rx_peer": Target("tcp_foreign_rx_peer"),
 }
+TCP_PEER: Mapping[str, Target] = {
+    "segments": Target("tcp_peer_segments"),
+    "retransmits": Target("tcp_peer_retransmits"),
+}
+"""The name of a counter is followed by `@` and the peer's address."""
 HOST: Mapping[str, Target] = {
     name: Target(name)
     for name in (
@@ -289,6 +294,7 @@ SOURCES: Mapping[str, Mapping[str, Target]] = {
     "ethtool": ETHTOOL,
     "qdisc": QDISC,
     "tcp": TCP,
+    "tcp_peer": TCP_PEER,
     "host": HOST,
     "gpu": GPU,
 }

@@ -82,6 +82,7 @@ _CHARTS = (
     Chart("switch-out", "network", "Switch port sent", ("switch_tx_bytes",), "bit/s", 8),
     Chart("switch-in", "network", "Switch port received", ("switch_rx_bytes",), "bit/s", 8),
     Chart("tcp", "network", "TCP retransmits", ("tcp_retransmits",), "1/s", quiet=True),
+    Chart("tcp-peer", "network", "TCP retransmits by peer", ("tcp_peer_retransmits",), "1/s", quiet=True),
     Chart("backlog", "network", "Waiting to be sent", ("qdisc_backlog_bytes",), "B", quiet=True),
     Chart(
         "errors",

@@ -3,13 +3,15 @@
 What
 ----
 For several seconds, nodes sent more than 1 % of their TCP segments again, at least five per second, and at least four
-times as many as usual in this run. If it is one node, its link is named; if it is most of them, the rail that carried
-the traffic.
+times as many as usual in this run. The directions in which segments are lost are named (`node2 → node1`), as far as
+the nodes count what they send to each other. If all of them begin or end at one node, its link is named; if not, the
+rail that carried the traffic.
 
 Why
 ---
 TCP halves its rate with each loss, and waits for at least 200 ms if the last packets of a message are lost: an
-all-reduce consists of short messages and waits for the slowest of them.
+all-reduce consists of short messages and waits for the slowest of them. Loss in one direction only is the sender's
+transmitter, the receiver's, or a queue or filter between them: the cable as a whole would lose both ways.
 
 Fix
 ---
@@ -18,18 +20,20 @@ Look for errors on cables and drops in queues: `railbed check net_errors switch_
 
 Source
 ------
-RFC 5681 and 6298; Linux, /proc/net/snmp (RetransSegs, OutSegs).
+RFC 5681 and 6298; Linux, /proc/net/snmp (RetransSegs, OutSegs) and `struct tcp_info` of each connection
+(tcpi_total_retrans, tcpi_data_segs_out).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
 from railbed.diagnose.evidence import Evidence, NotMeasured
 from railbed.diagnose.rule import Judgement, Rule, fail
 from railbed.diagnose.shared.compare import at, smoothed
+from railbed.diagnose.shared.directions import Direction, directions, lossy_directions, named
 from railbed.diagnose.shared.rails import busiest_rail
 from railbed.diagnose.signal import Signal, Span, merged, middle
 
@@ -54,14 +58,17 @@ def judge(evidence: Evidence) -> Iterator[Judgement]:
     for span in merged((span for spans in episodes.values() for span in spans), BRIDGE_SECONDS):
         shares = {node: again[node].total(span) / max(1.0, sent[node].total(span)) for node in episodes}
         losing = [node for node, spans in episodes.items() if any(span.overlaps(other) for other in spans)]
-        place = _place(evidence, shares, losing, span)
+        sent_to = directions(evidence, span)
+        lossy = lossy_directions(sent_to, limit)
+        place = _end(lossy) or _place(evidence, shares, losing, span)
+        where = f"; loss {named(lossy, sent_to)}" if lossy else ""
         most = max(losing, key=lambda node: shares[node])
         total = sum(again[node].total(span) for node in losing)
         yield fail(
-            f"{total:,.0f} TCP segments were sent again, up to {shares[most] * 100:.1f} % ({most})",
+            f"{total:,.0f} TCP segments were sent again, up to {shares[most] * 100:.1f} % ({most}){where}",
             span,
             *(again[node] for node in losing[:4]),
-            certainty="likely" if len(losing) > 1 or len(episodes) == 1 else "possible",
+            certainty="likely" if lossy or len(losing) > 1 or len(episodes) == 1 else "possible",
             subject=place,
             expected="less than 1 % is sent again",
         )
@@ -78,6 +85,12 @@ def _episodes(again: Signal, sent: Signal, limit: float) -> list[Span]:
     lossy = (repeats >= LEAST_RATE) & (repeats >= limit * np.nan_to_num(segments, nan=np.inf))
     lossy &= again.values >= limit * np.nan_to_num(at(again.times, sent), nan=np.inf)
     return again.where(lossy, least=LEAST_SECONDS, bridge=BRIDGE_SECONDS)
+
+
+def _end(lossy: Sequence[Direction]) -> str:
+    """Return the only node that all lossy directions begin at, or end at; empty if there is none."""
+    senders, receivers = {way.sender for way in lossy}, {way.receiver for way in lossy}
+    return senders.pop() if len(senders) == 1 else receivers.pop() if len(receivers) == 1 else ""
 
 
 def _place(evidence: Evidence, shares: Mapping[str, float], losing: list[str], span: Span) -> str:

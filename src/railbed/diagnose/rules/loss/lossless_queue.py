@@ -22,11 +22,14 @@ Cisco NX-OS, show queuing interface (Ingress MMU Drop Pkts, Dropped Pkts); Linux
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from railbed.diagnose.evidence import PortView
 from railbed.diagnose.rule import Judgement, Rule, fail
 from railbed.diagnose.shared.growth import counted, growths, measured
+from railbed.diagnose.signal import Signal
+
+INGRESS = "ingress_drop_packets"
 
 
 def judge(port: PortView) -> Iterator[Judgement]:
@@ -34,20 +37,26 @@ def judge(port: PortView) -> Iterator[Judgement]:
     switch = port.switch_port
     at_switch = [
         switch.try_read("queue_drop_packets", port.lossless) if switch else None,
-        switch.try_read("ingress_drop_packets") if switch else None,
+        switch.try_read(INGRESS) if switch else None,
     ]
     at_node = port.try_read("priority_rx_drops", port.lossless)
     signals = measured(port, ("queue_drop_packets", "priority_rx_drops"), *at_switch, at_node)
     for span, grown in growths(signals):
         place = switch.subject if switch and grown[0] is not at_node else port.subject
         yield fail(
-            f"{counted(grown, span)} on the lossless queue",
+            f"{counted(grown, span)} on the lossless queue, {_way(port, grown)}",
             span,
             *grown,
             certainty="certain",
             subject=place,
             expected="the lossless queue drops nothing",
         )
+
+
+def _way(port: PortView, grown: Sequence[Signal]) -> str:
+    """Return the direction: the ingress buffer of a switch drops what the node sends, all others what it gets."""
+    ways = {"from" if signal.meter.name == INGRESS else "on the way to" for signal in grown}
+    return f"{' and '.join(sorted(ways))} {port.subject}"
 
 
 RULE = Rule(

@@ -2,7 +2,8 @@
 
 What
 ----
-On a rail, packets arrived out of sequence and were sent again, and no connection gave up.
+On a rail, packets arrived out of sequence and were sent again, and no connection gave up. Receivers count what they
+missed and senders what they repeated: if one node counts most of each, the way between them is named (`node2 → node1`).
 
 Why
 ---
@@ -21,12 +22,13 @@ NVIDIA, out_of_sequence, packet_seq_err, roce_adp_retrans; Guo et al., SIGCOMM 2
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 
 from railbed.diagnose.evidence import NotMeasured, RailView
 from railbed.diagnose.rule import Judgement, Rule, warn
 from railbed.diagnose.shared.growth import growths
-from railbed.diagnose.signal import Signal, summed
+from railbed.diagnose.signal import Signal, Span, summed
 
 LEAST_PACKETS = 10
 """A few may be lost when links come up."""
@@ -45,7 +47,8 @@ def judge(rail: RailView) -> Iterator[Judgement]:
         worst = max(grown, key=lambda signal: signal.total(span))
         at_worst = worst.total(span) >= MOST * total and len(rail.ports) > 2
         yield warn(
-            f"{total:,.0f} packets arrived out of sequence{_again(repeated, again)}",
+            f"{total:,.0f} packets arrived out of sequence{_again(repeated, again)}"
+            f"{_direction(_most_of(repeated, span.widened(2.0)), _most_of(grown, span))}",
             span,
             *sorted(grown, key=lambda signal: -signal.total(span))[:2],
             certainty="certain" if again else "likely",
@@ -56,6 +59,22 @@ def judge(rail: RailView) -> Iterator[Judgement]:
 
 def _again(repeated: list[Signal], count: float) -> str:
     return f"; senders counted {count:,.0f} repeats" if repeated else "; senders do not count repeats"
+
+
+def _most_of(signals: Sequence[Signal], span: Span) -> str:
+    """Return the node that counted most of something; empty if there is none."""
+    counts: Counter[str] = Counter()
+    for signal in signals:
+        counts[signal.series.device] += round(signal.total(span))
+    node, most = max(counts.items(), key=lambda item: item[1], default=("", 0))
+    return node if most and most >= MOST * counts.total() else ""
+
+
+def _direction(sender: str, receiver: str) -> str:
+    """Return the way on which packets were lost, as far as the counts of senders and receivers show it."""
+    if sender and receiver and sender != receiver:
+        return f"; loss {sender} → {receiver}"
+    return f"; loss on the way to {receiver}" if receiver else ""
 
 
 RULE = Rule(

@@ -1,10 +1,10 @@
 """The reader: samples the counters of this node at fixed times and writes them to standard output, one line a sample.
 
-Input, one line each: the order as JSON (`interval_us`, `ports`, `rdma`, `ethtool`, `training`), then `p NUMBER` as a
-heartbeat and `g TIME` to begin. Output: `h VERSION` at the start, `l LAYOUT` (JSON) whenever the series change,
-`r TIME VALUE…` with `-` for a missing value, `q NUMBER TIME WALL` as the answer to a heartbeat, `t CONNECTION` (JSON)
-for a connection of a program that is not part of the training, and `e TEXT` before it ends by a fault.
-Times are microseconds on the monotonic clock, which no one sets; WALL is the time of day.
+Input, one line each: the order as JSON (see `Order`), then `p NUMBER` as a heartbeat and `g TIME` to begin. Output:
+`h VERSION` at the start, `l LAYOUT` (JSON) whenever the series change, `r TIME VALUE…` with `-` for a missing value,
+`q NUMBER TIME WALL` as the answer to a heartbeat, `t CONNECTION` (JSON) for a connection of a program that is not part
+of the training, and `e TEXT` before it ends by a fault. Times are microseconds on the monotonic clock, which no one
+sets; WALL is the time of day.
 
 It writes no file, starts no process, and ends with its input. If its input falls silent, as after a power cut at the
 other end, the kernel ends it, even in the middle of a write: the heartbeats renew an alarm.
@@ -20,7 +20,7 @@ import socket
 import time
 from collections.abc import Sequence
 
-from railbed.fleet.sample.node import ethtool, files, owners, qdisc, sockets, traffic
+from railbed.fleet.sample.node import ethtool, files, owners, peers, qdisc, sockets, traffic
 from railbed.fleet.sample.node.group import Group
 
 VERSION = 1
@@ -39,6 +39,7 @@ class Order:
         wanted = json.loads(line)
         self.interval_us: int = wanted["interval_us"]
         self.ports: list[str] = wanted["ports"]
+        self.peers: list[str] = wanted["peers"]
         self.rdma: list[str] = wanted["rdma"]
         self.ethtool = set(wanted["ethtool"])
         self.training: str = wanted["training"]
@@ -54,6 +55,7 @@ class Sources:
         self._disciplines = qdisc.Disciplines()
         self._connections = sockets.Connections()
         self._traffic = traffic.Traffic(self._connections, owners.Owners(order.training)) if order.training else None
+        self._peers = peers.Peers(order.peers)
         self._gpus = _gpus()
         self._layout = ""
         self._groups: list[Group] = []
@@ -63,7 +65,7 @@ class Sources:
         """Find the devices and their counters again."""
         for group in self._groups:
             group.close()
-        self._devices = self._find_devices()
+        self._devices, self._pairs = self._find_devices(), self._peers.pairs()
         groups = [*self._host_and_ports(), *files.rdma_files(self._sys, self._order.rdma), *self._gpus]
         for group in groups:
             if not group.names:
@@ -78,8 +80,9 @@ class Sources:
         return layout if changed else ""
 
     def are_outdated(self) -> bool:
-        """Whether a device came or went, or a driver has other counters than before."""
-        return self._find_devices() != self._devices or any(group.changed() for group in self._groups)
+        """Whether a device came or went, there is another peer, or a driver has other counters than before."""
+        changed = self._find_devices() != self._devices or self._peers.pairs() != self._pairs
+        return changed or any(group.changed() for group in self._groups)
 
     def read(self) -> list[int | None]:
         """Return the value of every series, in the order of the layout."""
@@ -87,6 +90,7 @@ class Sources:
         self._connections.refresh()
         if self._traffic:
             self._traffic.refresh()
+        self._peers.add(self._connections.all)
         values: list[int | None] = []
         for group in self._groups:
             try:
@@ -122,6 +126,7 @@ class Sources:
             *(qdisc.PortDiscipline(name, indices[name], self._disciplines) for name in queues),
             *(sockets.PortConnections(name, addresses[name], self._connections) for name in names if addresses[name]),
             *self._traffic_of({name: address for name, address in addresses.items() if address}),
+            *(peers.PortPeers(name, addresses[name], self._peers) for name in names if addresses[name]),
         ]
 
     def _traffic_of(self, addresses: dict[str, int]) -> list[Group]:
