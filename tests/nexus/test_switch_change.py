@@ -261,6 +261,25 @@ async def test_an_undo_that_leaves_something_keeps_the_checkpoint_of_the_run(sit
     assert sorted(site.switch.checkpoints) == [checkpoint_name(RUN), checkpoint_name(UNDO)]
 
 
+async def test_a_checkpoint_of_the_same_name_is_left_alone(site: Site) -> None:
+    """Two runs in different folders may begin in the same second."""
+    await site.fleet.ask("s", Command(key="x", script=f"checkpoint {checkpoint_name(RUN)}"))
+    theirs = dict(site.switch.checkpoints)
+    assert apply_lines(site.switch, ["interface Ethernet1/5", "  mtu 9216"]) == []
+    site.switch.save()
+    running = site.switch.running_text()
+    refused = await site.apply(lossless())
+    assert refused.outcome == "refused"
+    assert f"s already has a checkpoint {checkpoint_name(RUN)}" in refused.message
+    assert (site.switch.running_text(), site.switch.checkpoints) == (running, theirs)
+    site.switch.remove_checkpoint(checkpoint_name(RUN))
+    assert (await site.apply(lossless())).outcome == "applied"
+    await site.fleet.ask("s", Command(key="x", script=f"checkpoint {checkpoint_name(UNDO)}"))
+    undone = await site.undo()
+    assert f"checkpoint {checkpoint_name(UNDO)}-2 is the state before this undo" in undone.message
+    assert site.switch.running_text() == running
+
+
 async def test_a_switch_that_changes_after_the_lines_were_shown_is_left_alone(site: Site) -> None:
     assert (await site.apply(lossless())).outcome == "applied"
     plan = await site.plan(site.saved[-1])

@@ -116,7 +116,8 @@ def test_a_run_whose_undo_is_damaged_is_named_and_the_others_work(tmp_path: Path
     (error,) = unreadable_undos(CLUSTER)
     assert error.message == f"the undo of {broken} is unreadable ({tmp_path / broken}/undo.jsonl: line 2 is damaged)"
     assert error.hint == (
-        f"`railbed runs {broken}` lists what it changed: restore that by hand, then remove {tmp_path / broken}"
+        f"{tmp_path / broken}/records.jsonl lists what it changed: restore that by hand, "
+        f"then `railbed runs --clean {broken}`"
     )
     assert unfinished_changes(CLUSTER) == {}
     assert to_undo(first) == (["d"], {"d": broken}), "it may still be in effect"

@@ -59,6 +59,8 @@ class _Attempt:
     """How far a change has come."""
 
     change: SwitchChange
+    checkpoint: str = ""
+    """The state before the change; empty as long as nothing was changed."""
     is_saving: bool = False
     """The startup configuration may have been written."""
 
@@ -98,6 +100,7 @@ class SwitchChange:
             lines = [line for step in self.fix.apply if isinstance(step, ConfigStep) for line in step.lines]
             touched = touched_by(lines, before)
             save(self._undo_fix(touched))
+            await self._create_checkpoint(attempt, [self.checkpoint])
             await self._enter(verify)
             save(self._undo_fix(changed_between(before, await self._running(), touched)))
             await attempt.save_if(is_saved)
@@ -116,12 +119,14 @@ class SwitchChange:
             running, is_saved = await self._read(earlier)
             self._require_unchanged(running)
             if lines:
+                names = [self.checkpoint, *(f"{self.checkpoint}-{number}" for number in range(2, 10))]
+                await self._create_checkpoint(attempt, names)
                 await self._enter(verify)
             if lines or (earlier and (earlier.purpose, earlier.run) == ("undo", run)):
                 await attempt.save_if(is_saved)
         notes = [self.fix.note] if self.fix.note else []
         if lines:
-            notes.append(f"checkpoint {self.checkpoint} is the state before this undo")
+            notes.append(f"checkpoint {attempt.checkpoint} is the state before this undo")
         if lines and not is_saved:
             notes.append(NOT_SAVED)
         if not self.fix.note:
@@ -145,7 +150,7 @@ class SwitchChange:
             error = problem
             raise
         finally:
-            await self._roll_back(error)
+            await self._roll_back(self.checkpoint, error)
 
     def _undo_fix(self, slots: Sequence[SlotStep]) -> Fix:
         return Fix(
@@ -163,9 +168,19 @@ class SwitchChange:
                 where = " / ".join((*step.section, step.slot))
                 raise Refused(f"{self.device} has changed since the lines were shown ({where})", hint="run it again")
 
+    async def _create_checkpoint(self, attempt: _Attempt, names: Sequence[str]) -> None:
+        """Create the checkpoint under the first name that is free: another may be that of a run in another folder."""
+        for name in names:
+            attempt.checkpoint = name
+            output = await self._ask(f"checkpoint {name}")
+            if not EXISTS.search(_refusal(output)):
+                _require_accepted(self.device, f"checkpoint {name}", output)
+                return
+            attempt.checkpoint = ""
+        raise Refused(f"{self.device} already has a checkpoint {names[0]}", hint="run it again")
+
     async def _enter(self, verify: Callable[[], Awaitable[str]]) -> None:
-        """Create the checkpoint, enter the lines and log in again."""
-        await self.accept(f"checkpoint {self.checkpoint}")
+        """Enter the lines and log in again."""
         for step in self.fix.apply:
             await self._step(step)
         if reason := await verify():
@@ -178,7 +193,7 @@ class SwitchChange:
         try:
             yield attempt
         except BaseException as error:
-            await self._roll_back(error, save=attempt.is_saving, unlock=earlier is None)
+            await self._roll_back(attempt.checkpoint, error, save=attempt.is_saving, unlock=earlier is None)
             raise
 
     async def _read(self, earlier: Holder | None) -> tuple[Section, bool]:
@@ -235,28 +250,35 @@ class SwitchChange:
         assert isinstance(step, ConfigStep), "a switch has no shell"
         await self.accept(" ; ".join(["configure terminal", *entered(step.lines)]))
 
-    async def _roll_back(self, error: BaseException | None, *, save: bool = False, unlock: bool = True) -> None:
-        """Restore the state before the change; with `save`, also in the startup configuration."""
-        command = rollback_command(self.checkpoint)
+    async def _roll_back(
+        self, checkpoint: str, error: BaseException | None, *, save: bool = False, unlock: bool = True
+    ) -> None:
+        """Restore a checkpoint and remove it; with `save`, also in the startup configuration."""
         try:
-            output = await self._insist(command, ROLLBACK_SECONDS)
-            missing = MISSING in _refusal(output)  # nothing had been changed yet
-            if not missing and not ROLLED_BACK.search(output.text):
-                raise NotUndone({self.device: _refusal(output) or output.trouble}, command) from error
-            if save and (refusal := _refusal(output := await self._insist(SAVE, ROLLBACK_SECONDS)) or output.failure):
-                raise NotUndone({self.device: refusal}, SAVE) from error
-            for name in dict.fromkeys((self.checkpoint, *([CHANGING] if unlock else []))):
-                await self._insist(f"no checkpoint {name}")
+            if checkpoint:
+                await self._restore(checkpoint, error, save=save)
+            for name in dict.fromkeys((checkpoint, CHANGING if unlock else "")):
+                if name:
+                    await self._insist(f"no checkpoint {name}")
         except DeviceError as lost:
             if isinstance(lost, NotUndone):
                 raise
-            raise NotUndone({self.device: lost.message}, command) from error
+            raise NotUndone(
+                {self.device: lost.message}, rollback_command(checkpoint) if checkpoint else UNLOCK
+            ) from error
+
+    async def _restore(self, checkpoint: str, error: BaseException | None, *, save: bool) -> None:
+        command = rollback_command(checkpoint)
+        output = await self._insist(command, ROLLBACK_SECONDS)
+        missing = MISSING in _refusal(output)  # nothing had been changed yet
+        if not missing and not ROLLED_BACK.search(output.text):
+            raise NotUndone({self.device: _refusal(output) or output.trouble}, command) from error
+        if save and (refusal := _refusal(output := await self._insist(SAVE, ROLLBACK_SECONDS)) or output.failure):
+            raise NotUndone({self.device: refusal}, SAVE) from error
 
     async def accept(self, command: str, seconds: float = STEP_SECONDS) -> None:
         """Run a command; raise NotChanged if the switch refuses it."""
-        output = await self._ask(command, seconds)
-        if refusal := _refusal(output) or output.failure:
-            raise NotChanged(f"{self.device} cannot be changed: {refusal} (at: {command})")
+        _require_accepted(self.device, command, await self._ask(command, seconds))
 
     async def _insist(self, command: str, seconds: float = STEP_SECONDS) -> Output:
         """Run a command that has the same effect twice; again, over a new connection, if the connection breaks."""
@@ -306,6 +328,11 @@ def entered(lines: Sequence[str]) -> Iterator[str]:
                 yield "exit"
         depth.append(indent)
         yield line.strip()
+
+
+def _require_accepted(device: str, command: str, output: Output) -> None:
+    if refusal := _refusal(output) or output.failure:
+        raise NotChanged(f"{device} cannot be changed: {refusal} (at: {command})")
 
 
 def _refusal(output: Output) -> str:

@@ -21,7 +21,7 @@ from railbed.model.fix import Fix
 from railbed.model.private import for_us_alone
 from railbed.model.record import Change, Finding, Record
 from railbed.store.records import read_record
-from railbed.store.run import RunSummary, list_runs, record_lines, runs_folder
+from railbed.store.run import RECORDS, RunSummary, list_runs, record_lines, runs_folder
 from railbed.store.undo_steps import invalid_part
 
 FILE = "undo.jsonl"
@@ -63,7 +63,7 @@ def _read_fix(run: Path, number: int, line: bytes) -> Fix:
 def _unreadable(run: Path, reason: str) -> UsageError:
     return UsageError(
         f"the undo of {run.name} is unreadable ({run / FILE}: {reason})",
-        hint=f"`railbed runs {run.name}` lists what it changed: restore that by hand, then remove {run}",
+        hint=f"{run / RECORDS} lists what it changed: restore that by hand, then `railbed runs --clean {run.name}`",
     )
 
 

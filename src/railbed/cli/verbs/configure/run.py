@@ -273,7 +273,7 @@ def _require_usable(cluster: Cluster, fix: Fix, run: str) -> None:
     if not all(isinstance(step, kinds) for step in (*fix.apply, *fix.undo)):
         raise UsageError(
             f"{run} cannot be undone: its steps for {fix.device} are not those of this kind of device",
-            hint=f"`railbed runs {run}` lists what it changed: restore that by hand",
+            hint="the cluster file has this device under another kind than when it was changed",
         )
 
 
