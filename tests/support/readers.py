@@ -36,11 +36,13 @@ from railbed.fleet.sample.intake import Intake
 from railbed.fleet.sample.rows import NodeState, RowReader
 from railbed.launch.protocol import decode
 from railbed.model.events import capture
+from railbed.model.fix import FileStep, Fix, Persistence, RunStep, SlotStep
 from railbed.model.probe import Probe
 from railbed.model.record import Event, Record
 from railbed.model.series import Sample, Series
 from railbed.model.text.scrub import scrub
 from railbed.parsing.counters import parse_line
+from railbed.parsing.nexus import slots
 from railbed.probes.outputs import all_probes
 from railbed.report import describe, read
 from railbed.report.compare.comparison import compare_runs
@@ -51,6 +53,7 @@ from railbed.store import read_record, read_run_in, to_line
 from railbed.store.series import SeriesWriter
 from railbed.store.series.chunk import Chunk, decode_group, encode_group
 from railbed.store.timeline import Timeline
+from railbed.store.undo import read_undo
 from railbed.train import recipes
 from railbed.train.base.folder import read_folder
 from railbed.train.data.chat import ChatTemplate
@@ -68,6 +71,7 @@ from railbed.transport.slurm import complaint, shown_nodes, shown_reports, shown
 from railbed.web.metrics.exporter import Exporter
 from tests.captures.compare import differences
 from tests.captures.small import small_captures
+from tests.nexus.support import LOSSLESS
 from tests.support.model_readers import model_readers
 from tests.support.mutate import mutated
 
@@ -120,6 +124,7 @@ def _readers_of(_process: int) -> dict[str, Reader]:
         *_wires(folder),
         *_captures(folder),
         *_queue(),
+        *_undos(folder),
         *(Reader(name, read, seeds, 6) for name, read, seeds in model_readers(folder)),
     ]
     return {reader.name: reader for reader in readers}
@@ -188,6 +193,33 @@ RUN = {
     "verdicts": {"ok": 2},
     "process": None,
 }
+
+
+def _undos(folder: Path) -> Iterator[Reader]:
+    """What an undo reads: the steps that a run saved, and the configuration of a switch."""
+    run = folder / "20260101-000002-configure"
+    run.mkdir()
+    steps = (
+        RunStep(command="ip link set dev rail0 mtu 1500", only_if="true", part="mtu n1/rail0"),
+        FileStep(path="/etc/hosts", content="a\n", mode="644", owner="0:0"),
+        SlotStep(section=("interface Ethernet1/1",), slot="mtu", before=("mtu 1500",), after=("mtu 9216",)),
+    )
+    fixes = [Fix(device="n1", apply=(step,), undo=(), persistence=Persistence.KEPT) for step in steps]
+    before = slots.parse_lines(LOSSLESS.splitlines())
+
+    def undo(text: str) -> None:
+        (run / "undo.jsonl").write_text(f"{text}\n", errors="replace")
+        with suppress(UserError):
+            read_undo(run)
+
+    def configuration(text: str) -> None:
+        after = slots.parse_lines(text.splitlines())
+        changed = slots.changed_between(before, after, slots.touched_by(text.splitlines(), before))
+        slots.restoring_lines(changed, after)
+        slots.still_used(changed, after)
+
+    yield Reader("undo", undo, [to_json(fix).decode() for fix in fixes], 8)
+    yield Reader("configuration of a switch", configuration, [LOSSLESS], 6)
 
 
 def _runs(folder: Path) -> Iterator[Reader]:

@@ -203,3 +203,12 @@ def test_configure_ends_with_a_sentence_when_its_undo_is_damaged(
     assert "Traceback" not in result.err
     shown = railbed(tmp_path, "configure", "--rule", "mtu", "--cluster", tmp_path / "cluster.yaml")
     assert (shown.code, f"the undo of {name} is unreadable" in shown.out + shown.err) == (0, True)
+
+
+def test_steps_for_another_kind_of_device_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAILBED_RUNS", str(tmp_path / "runs"))
+    name = attempt("applied")
+    damage(name, stored(step="slot", section=[], slot="mtu", before=["mtu 1500"]), tmp_path / "runs")
+    (tmp_path / "cluster.yaml").write_text(f"name: {CLUSTER}\nnodes: {{d: {{host: local}}}}\n")
+    result = railbed(tmp_path, "configure", "--undo", name, "--yes", "--cluster", tmp_path / "cluster.yaml")
+    assert (result.code, f"{name} cannot be undone: its steps for d are not those" in result.err) == (2, True)

@@ -22,6 +22,10 @@ WORDS = {"service-policy": 4, "priority-flow-control": 2, "feature": 99}
 """How many words of a line name its slot; one of all others."""
 
 
+DEEPEST = 16
+"""How far a configuration is nested at most: lines that are indented further are not below each other."""
+
+
 @dataclass(slots=True)
 class Section:
     """A line of a configuration, and those below it."""
@@ -65,7 +69,7 @@ def parse_lines(lines: Iterable[str]) -> Section:
         if not line.strip() or line.startswith("!"):
             continue
         indent = len(line) - len(line.lstrip())
-        while stack[-1][0] >= indent:
+        while stack[-1][0] >= indent or len(stack) > DEEPEST:
             stack.pop()
         stack.append((indent, stack[-1][1].below.setdefault(line.strip(), Section(line.strip()))))
     return root
