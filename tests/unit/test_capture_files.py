@@ -294,6 +294,25 @@ def test_a_decompression_bomb(read: Read, monkeypatch: pytest.MonkeyPatch) -> No
             read(bomb)
 
 
+def test_compressed_parts_without_content(read: Read, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few are normal; a file of nothing else costs only what it has, and is refused."""
+    steps: list[int] = []
+    inflate = source_module.GzipInflater.inflate
+
+    def counted(self: source_module.GzipInflater, data: bytes, most: int) -> bytes:
+        steps.append(len(data))
+        return inflate(self, data, most)
+
+    monkeypatch.setattr(source_module.GzipInflater, "inflate", counted)
+    packets, empty = variety(), gzip.compress(b"")
+    content = gzip.compress(files.pcap(files.records(packets)))
+    assert differences(read(empty * 500 + content + empty * 499), recorded(packets)) == []
+    steps.clear()
+    with pytest.raises(CaptureFileError, match="more than 1,000 compressed parts without content"):
+        read(content + empty * 50_000)
+    assert sum(steps) < 2000 * source_module.FIRST_STEP
+
+
 @pytest.mark.shared
 @pytest.mark.skipif(not FIXTURE.is_file(), reason="no ../shared/fixtures here")
 @pytest.mark.parametrize("engine", ["numpy", "numba"])

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from ipaddress import IPv4Address
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,8 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from railbed.capture.analysis.analyse import analyse
+from railbed.capture.analysis.views import MOST_FLOWS, views_of
 from railbed.capture.judge import judge
 from railbed.capture.packets import COLUMNS, NO_ADDRESS, Kind, Packets, Pauses, Recording
+from railbed.capture.read import in_thread_until_cancelled
 from railbed.capture.records import records_of
 from railbed.store import to_line
 from tests.captures.cases.case import CONTEXT, NO_CONTEXT
@@ -81,3 +89,54 @@ def _try(seed: int, counts: list[int], last: int) -> None:
     assert judge(analysis)
     for record in records_of(analysis):
         assert b"NaN" not in to_line(record)
+
+
+def seconds_for(addresses: int) -> float:
+    """Return the processor time for a recording with so many addresses, each in one packet."""
+    recording = foreign(np.random.default_rng(1), addresses, 2**40)
+    packets = recording.packets
+    packets.columns["kind"][:] = Kind.ROCE2
+    for name in ("source", "destination"):
+        packets.columns[name] = np.arange(addresses, dtype="u4")
+    texts = tuple(str(IPv4Address(number)) for number in range(1 << 24, (1 << 24) + addresses))
+    many = replace(recording, packets=Packets(packets.columns, texts, packets.pauses))
+    before = time.process_time()
+    assert len(views_of(many, NO_CONTEXT).views) == min(addresses, MOST_FLOWS)
+    return time.process_time() - before
+
+
+def test_time_grows_linearly_with_the_number_of_addresses() -> None:
+    """Quadratic time is 64 times as long for eight times as many."""
+    few = min(seconds_for(5_000) for _ in range(3))
+    assert seconds_for(40_000) < 24 * few
+
+
+def test_sigterm_ends_an_analysis_that_has_hardly_begun(tmp_path: Path) -> None:
+    """asyncio would wait for its thread."""
+    program = """
+import sys, time
+from railbed.capture.read import in_thread_until_cancelled
+from railbed.cli.run.signals import run_until_ended
+
+def work():
+    print("begun", flush=True)
+    time.sleep(3600)
+
+run_until_ended(in_thread_until_cancelled(work))
+"""
+    with subprocess.Popen(
+        [sys.executable, "-P", "-c", program], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as process:
+        try:
+            assert process.stdout
+            assert process.stdout.readline() == b"begun\n"
+            process.terminate()
+            assert process.wait(300) != 0
+        finally:
+            process.kill()
+
+
+async def test_what_a_thread_raises_or_returns_arrives() -> None:
+    assert await in_thread_until_cancelled(divmod, 7, 2) == (3, 1)
+    with pytest.raises(ZeroDivisionError):
+        await in_thread_until_cancelled(divmod, 7, 0)

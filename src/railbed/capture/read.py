@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+import threading
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, TypeVar
 
 from railbed.capture.analysis.analyse import analyse
 from railbed.capture.analysis.context import Context
@@ -21,6 +24,7 @@ from railbed.model.record import Event, Record
 from railbed.model.text.amount import duration, plural
 
 NANOSECONDS = 1_000_000_000
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,14 +70,14 @@ async def read_and_judge(
     recordings: list[Recording] = []
     for number, source in enumerate(sources):
         yield progress("reading packets", detail=source.name, done=number, total=len(sources))
-        recording = await asyncio.to_thread(_read, source)
+        recording = await in_thread_until_cancelled(_read, source)
         recordings.append(recording)
         yield _event(recording, source)
     yield progress("judging packets")
-    analysis = await asyncio.to_thread(analyse, recordings, context)
-    for event in await asyncio.to_thread(lambda: list(records_of(analysis))):
+    analysis = await in_thread_until_cancelled(analyse, recordings, context)
+    for event in await in_thread_until_cancelled(lambda: list(records_of(analysis))):
         yield event
-    findings = await asyncio.to_thread(judge, analysis)
+    findings = await in_thread_until_cancelled(judge, analysis)
     for finding in findings:
         yield finding
     if export:
@@ -81,6 +85,34 @@ async def read_and_judge(
         files = [source.path for source in sources]
         exported = await asyncio.to_thread(export_recordings, analysis, files, export, findings)
         yield _exported(export, exported, recordings)
+
+
+async def in_thread_until_cancelled(function: Callable[..., T], *arguments: object) -> T:
+    """Run a function in a thread that does not hold up the end of the process if this is cancelled.
+
+    asyncio waits for its own threads, which takes minutes if a file is large.
+    """
+    loop = asyncio.get_running_loop()
+    result: asyncio.Future[T] = loop.create_future()
+
+    def work() -> None:
+        try:
+            value = function(*arguments)
+        except BaseException as error:
+            finish(result.set_exception, error)
+        else:
+            finish(result.set_result, value)
+
+    def finish(settle: Callable[[Any], None], value: object) -> None:
+        def unless_cancelled() -> None:
+            if not result.done():
+                settle(value)
+
+        with suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(unless_cancelled)
+
+    threading.Thread(target=work, daemon=True).start()
+    return await result
 
 
 def _exported(file: Path, exported: Exported, recordings: Sequence[Recording]) -> Event:

@@ -87,7 +87,8 @@ def views_of(recording: Recording, context: Context) -> Views:
         return Views(recording, (), 0)
     addresses = [plain_address(address) for address in packets.addresses]
     own = own_addresses(recording, context)
-    keys = _keys(packets, order, np.array([addresses.index(address) for address in addresses]))
+    first: dict[str, int] = {}
+    keys = _keys(packets, order, np.array([first.setdefault(address, at) for at, address in enumerate(addresses)]))
     distinct = _distinct(keys)
     flow_of = np.searchsorted(distinct, keys)
     flow_of = flow_of.astype(np.uint16) if len(distinct) < 1 << 16 else flow_of  # 16 bits sort in linear time

@@ -20,6 +20,10 @@ ENDS_EARLY = "the compressed data end early"
 """The problem of a file that was cut."""
 MOST_BYTES = 1 << 37
 """What a compressed file may contain: 256 MiB in any case, then 200 times its own size, and never more than 128 GiB."""
+FIRST_STEP = 1 << 9
+"""Bytes with which a decompressor begins: it copies what follows its part, which may be as short as twenty bytes."""
+MOST_EMPTY = 1000
+"""Parts without content in a file: appending to a file, or rotating it, leaves few."""
 
 
 class Source(Protocol):
@@ -162,6 +166,8 @@ class CompressedSource:
             self.failures = (zstd_module().ZstdError, OSError)
         self.problem = ""
         self.read = self.written = 0
+        self._input, self._at, self._step = b"", 0, FIRST_STEP
+        self._empty, self._has_content = 0, False
 
     def readinto(self, target: memoryview) -> int:
         """Decompress into the target."""
@@ -176,8 +182,9 @@ class CompressedSource:
                 reason = os_reason(error) if isinstance(error, OSError) else "the compressed data are damaged"
                 self.problem, self.inflater = reason, None
                 break
+            self._has_content |= bool(content)
             if self.inflater.eof:
-                self._next_part(self.inflater.unused_data)
+                self._next_part(len(self.inflater.unused_data))
             if content:
                 target[: len(content)] = content
                 self._count(len(content))
@@ -185,17 +192,32 @@ class CompressedSource:
         return 0
 
     def _read(self) -> bytes:
-        data = self.file.read(CHUNK)
+        """Return the next bytes of the file: few at the beginning of a part, then more and more."""
+        self._fill(1)
+        data = self._input[self._at : self._at + self._step]
+        self._at += len(data)
         self.read += len(data)
+        self._step = min(2 * self._step, CHUNK)
         return data
 
-    def _next_part(self, unused: bytes) -> None:
+    def _fill(self, least: int) -> None:
+        """Have at least so many bytes at hand, unless the file ends."""
+        if len(self._input) - self._at < least:
+            self._input, self._at = self._input[self._at :] + self.file.read(CHUNK), 0
+
+    def _next_part(self, unused: int) -> None:
         """Begin with the next part; what does not look like one is ignored, as gzip does."""
-        self.file.seek(-len(unused), 1)
-        self.read -= len(unused)
-        start = self.file.read(len(self.magic))
-        self.file.seek(-len(start), 1)
-        self.inflater = self.kind() if start == self.magic else None
+        self._empty += not self._has_content
+        if self._empty > MOST_EMPTY:
+            raise CaptureFileError(
+                f"{self.path} has more than {MOST_EMPTY:,} compressed parts without content",
+                hint="If you trust it, decompress it first (gzip -d, zstd -d) and give the result to railbed.",
+            )
+        self._at -= unused
+        self.read -= unused
+        self._fill(len(self.magic))
+        self._step, self._has_content = FIRST_STEP, False
+        self.inflater = self.kind() if self._input.startswith(self.magic, self._at) else None
 
     def _count(self, produced: int) -> None:
         self.written += produced
