@@ -19,7 +19,7 @@ from tests.support.ports import free_port
 
 SSHD = shutil.which("sshd") or next((path for path in ("/usr/sbin/sshd",) if Path(path).exists()), None)
 START_SECONDS = 60.0
-OWN_RUN = 'mount -t tmpfs tmpfs /run && mkdir /run/sshd && exec "$@"'
+OWN_RUN = 'mount -t tmpfs -o mode=755 tmpfs /run && mkdir /run/sshd && exec "$@"'
 WITH_OWN_RUN = ("unshare", "--mount", "--propagation", "private", "sh", "-c", OWN_RUN)
 
 

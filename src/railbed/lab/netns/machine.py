@@ -28,7 +28,7 @@ LOOKS = 10
 PAUSE_SECONDS = 0.05
 # When the first process of a process namespace ends, the kernel kills all others, as when a machine loses power.
 BOOT = """\
-mount -t proc proc /proc && mount -t sysfs sysfs /sys && mount -t tmpfs tmpfs /run && mkdir /run/sshd &&
+mount -t proc proc /proc && mount -t sysfs sysfs /sys && mount -t tmpfs -o mode=755 tmpfs /run && mkdir /run/sshd &&
 mount --bind {hosts} /etc/hosts && mount --bind {accounts} /etc/passwd &&
 hostname {name} && {scheduler} {offloads} exec {sshd} -D -e -f {config}
 """
