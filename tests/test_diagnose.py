@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import json
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
 
 from railbed.model.series import Sample, Series
+from railbed.store import OpenRun, open_run
 from railbed.store.series import SeriesWriter
-from tests.support.cli import railbed
-from tests.support.runs import NODES, STARTED, plain_run, training_run
+from tests.support.cli import railbed, start
+from tests.support.runs import CLUSTER, NODES, STARTED, plain_run, training_run
 
 pytestmark = [pytest.mark.whole, pytest.mark.usefixtures("runs_here")]
 SLOW = range(60, 80)
@@ -113,3 +122,88 @@ def test_a_rule_is_explained(tmp_path: Path) -> None:
     assert (unknown.code, "did you mean pause_storm?" in unknown.err) == (2, True)
     unknown = railbed(tmp_path, "diagnose", "--explain", "everything")
     assert (unknown.code, "the rules are congestion_cnp_ignored, " in unknown.err) == (2, True)
+
+
+def test_since(tmp_path: Path) -> None:
+    sampled_run(slow=True)
+    clock = datetime.fromtimestamp(STARTED + 70).isoformat(timespec="seconds")
+    during = railbed(tmp_path, "diagnose", "--since", clock)
+    assert (during.code, "1 verdict since " in during.out, "link_slow" in during.out) == (1, True, True), during
+    after = datetime.fromtimestamp(STARTED + SLOW.stop + 5).isoformat(timespec="seconds")
+    later = railbed(tmp_path, "diagnose", "--since", after, "--json")
+    assert (later.code, {finding["verdict"] for finding in later.findings}) == (0, {"ok", "skipped"}), later
+    assert "Nothing unusual since " in railbed(tmp_path, "diagnose", "--since", after).out
+    assert railbed(tmp_path, "diagnose", "--since", "1000d").code == 1
+    nonsense = railbed(tmp_path, "diagnose", "--since", "soon")
+    assert (nonsense.code, nonsense.out) == (2, "")
+    assert nonsense.err.startswith("railbed: --since 'soon' is neither a time nor a duration\n")
+
+
+@contextmanager
+def slow_run() -> Iterator[tuple[OpenRun, threading.Event]]:
+    """Open a run in which packets of node2 wait for its link; if the event is set, not in its last ten seconds."""
+    over, ended = threading.Event(), threading.Event()
+    layouts = {node: (Series(node, "qdisc_overlimits", "rail0"),) for node in NODES}
+    with (
+        open_run("watch", cluster_name="lab", cluster_text=CLUSTER) as run,
+        SeriesWriter(run.folder) as writer,
+    ):
+        begin, waited = time.time(), 0
+
+        def write(when: float) -> None:
+            nonlocal waited
+            waited += 0 if when < begin - 10 or over.is_set() else 30
+            for node in NODES:
+                writer.append(Sample(node, when, layouts[node], (waited if node == "node2" else 0,)))
+
+        def write_on() -> None:
+            while not ended.wait(0.2):
+                write(time.time())
+
+        for second in range(60):
+            write(begin - 60 + second)
+        thread = threading.Thread(target=write_on)
+        thread.start()
+        try:
+            yield run, over
+        finally:
+            ended.set()
+            thread.join()
+            for second in range(10):
+                write(time.time() + second)
+            run.finish("done", 0)
+
+
+def test_a_run_in_progress_is_followed_until_it_ends(tmp_path: Path) -> None:
+    with slow_run() as (run, over):
+        process = start(tmp_path, "diagnose", "--follow", "--json")
+        lines = [process.stdout.readline()]
+        over.set()
+    out, err = process.communicate(timeout=120)
+    first, last = (json.loads(line) for line in [*lines, *out.splitlines()])
+    for finding in (first, last):
+        assert (finding["check"], finding["subject"], finding["verdict"]) == ("link_slow", "node2/rail0", "fail")
+    assert first["since"] == last["since"]
+    assert (first["until"], last["until"] > first["since"]) == (None, True)
+    assert f"{run.folder.name} is running; Ctrl-C closes this view" in err.decode()
+    assert process.returncode == 1
+
+
+def test_following_as_text_into_a_pipe_and_ctrl_c(tmp_path: Path) -> None:
+    with slow_run() as (run, _):
+        process = start(tmp_path, "diagnose", "--follow", run.folder.name)
+        lines = list(takewhile(lambda line: b"link_slow" not in line, iter(process.stdout.readline, b"")))
+        assert f"{run.folder.name}  watch on lab, " in lines[0].decode()
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=120)
+        assert process.returncode == 130
+        assert "packets waited for the link" in out.decode()
+        command = f"railbed diagnose --follow {run.folder.name}"
+        assert f"{run.folder.name} is still running: `{command}` shows its verdicts again" in err.decode()
+    assert "link_slow" in railbed(tmp_path, "diagnose", run.folder.name).out, "the run was left alone"
+
+
+def test_following_a_run_that_has_ended_shows_its_verdicts(tmp_path: Path) -> None:
+    run = sampled_run(slow=True)
+    shown = railbed(tmp_path, "diagnose", "--follow", run.name)
+    assert (shown.code, shown.err, "link_slow" in shown.out) == (1, "", True), shown

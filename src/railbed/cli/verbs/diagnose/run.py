@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from railbed.cli.exits import FOUND, OK
 from railbed.cli.hints import advised, use_cluster_file
 from railbed.cli.run_kinds import SAMPLED, chosen_run
 from railbed.cli.screens.json import JsonScreen
+from railbed.cli.verbs.diagnose.since import moment
 from railbed.diagnose.evidence import Evidence
 from railbed.diagnose.judge import all_rules, diagnose
 from railbed.errors import ClusterFileError, UsageError
@@ -37,16 +38,29 @@ def explain_named(name: str, *, as_json: bool) -> int:
     return OK
 
 
-def diagnose_run(name: str | None, *, as_json: bool, everything: bool) -> int:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiagnoseRequest:
+    """What to show of a run."""
+
+    since: str | None = None
+    json: bool = False
+    everything: bool = False
+    follow: bool = False
+
+
+def diagnose_run(name: str | None, request: DiagnoseRequest) -> int:
     """Diagnose a run and return the exit code."""
     folder = chosen_run(name, SAMPLED)
     timeline = Timeline(folder)
-    if not timeline.series():
-        raise UsageError(
-            f"{folder.name} has no time series to diagnose", hint="`railbed train` and `railbed watch` record them"
-        )
-    findings = verdicts_of(folder, timeline)
-    if as_json:
+    since = None if request.since is None else moment(request.since, timeline.end)
+    if request.follow and timeline.live:
+        # Imported here because few need it.
+        from railbed.cli.verbs.diagnose.follow import JsonView, TextView, follow_run
+
+        view = JsonView() if request.json else TextView(timeline, everything=request.everything, since=since)
+        return _exit_code(follow_run(folder, timeline, lambda: _judged(folder, timeline, since), view))
+    findings = _judged(folder, timeline, since)
+    if request.json:
         screen = JsonScreen()
         for finding in findings:
             screen.show(finding)
@@ -54,8 +68,24 @@ def diagnose_run(name: str | None, *, as_json: bool, everything: bool) -> int:
         # Imported here because drawing is slow to load.
         from railbed.cli.verbs.diagnose.show import show_verdicts
 
-        show_verdicts(timeline, findings, everything=everything)
+        show_verdicts(timeline, findings, everything=request.everything, since=since)
+    return _exit_code(findings)
+
+
+def _exit_code(findings: Iterable[Finding]) -> int:
     return FOUND if any(finding.verdict is Verdict.FAIL for finding in findings) else OK
+
+
+def _judged(folder: Path, timeline: Timeline, since: float | None) -> list[Finding]:
+    """Return the findings about a run from a moment on; those about no time are about all of it."""
+    if not timeline.series():
+        raise UsageError(
+            f"{folder.name} has no time series to diagnose", hint="`railbed train` and `railbed watch` record them"
+        )
+    findings = verdicts_of(folder, timeline)
+    if since is None:
+        return findings
+    return [finding for finding in findings if finding.until is None or finding.until >= since]
 
 
 def verdicts_of(folder: Path, timeline: Timeline) -> list[Finding]:

@@ -16,9 +16,20 @@ from railbed.model.text.printable import printable
 from railbed.store.timeline import StepAt, Timeline
 
 
-def show_verdicts(timeline: Timeline, findings: Sequence[Finding], *, everything: bool) -> None:
+def show_verdicts(
+    timeline: Timeline, findings: Sequence[Finding], *, everything: bool, since: float | None = None
+) -> None:
     """Print the verdicts about a run, in order of time."""
     console = SafeConsole(highlight=False)
+    show_heading(console, timeline)
+    for finding in findings:
+        if finding.verdict in WRONG:
+            show_verdict(console, finding, timeline)
+    show_rest(console, timeline, findings, everything=everything, since=since)
+
+
+def show_heading(console: SafeConsole, timeline: Timeline) -> None:
+    """Print which run it is, and what could not be read of it."""
     summary = timeline.summary
     lasted = duration(max(0.0, timeline.end - timeline.start))
     about = f"  {summary.verb} on {summary.cluster}, {lasted}{' so far' if timeline.live else ''}"
@@ -27,20 +38,31 @@ def show_verdicts(timeline: Timeline, findings: Sequence[Finding], *, everything
         count = plural(timeline.unreadable, "damaged part")
         note = f"{count} of this run could not be read: verdicts may be missing"
         print_hanging(console, Text(note, style="yellow"), indent=2)
+
+
+def show_rest(
+    console: SafeConsole,
+    timeline: Timeline,
+    findings: Sequence[Finding],
+    *,
+    everything: bool,
+    since: float | None = None,
+) -> None:
+    """Print how many verdicts there are, and the other findings if everything is to be shown."""
     wrong = [finding for finding in findings if finding.verdict in WRONG]
-    for finding in wrong:
-        console.print()
-        _show_verdict(console, finding, timeline)
     rest = [finding for finding in findings if finding.verdict not in WRONG]
     if everything and rest:
         console.print()
         for finding in rest:
             _show_line(console, finding)
     console.print()
-    print_hanging(console, _conclusion(wrong, rest, everything=everything), indent=2)
+    after = "" if since is None else f" since {_moment(since, timeline.end)}"
+    print_hanging(console, _conclusion(wrong, rest, everything=everything, after=after), indent=2)
 
 
-def _show_verdict(console: SafeConsole, finding: Finding, timeline: Timeline) -> None:
+def show_verdict(console: SafeConsole, finding: Finding, timeline: Timeline) -> None:
+    """Print a verdict with its evidence and what to do."""
+    console.print()
     where = Text.assemble((printable(finding.subject), "bold"), f"  {finding.check}")
     when = _when(finding, timeline)
     certain = f"  {finding.certainty}" if finding.certainty else ""
@@ -73,7 +95,7 @@ def _when(finding: Finding, timeline: Timeline) -> str:
     if finding.since is None:
         return ""
     during = step_text(timeline.step_at(finding.since))
-    since = time.strftime("%H:%M:%S", time.localtime(finding.since))
+    since = clock_time(finding.since)
     if finding.until is None:
         return f"since {since}{during}"
     seconds = finding.until - finding.since
@@ -87,11 +109,22 @@ def step_text(at: StepAt | None) -> str:
     return f", after step {at.step:,}" if at.is_over else f", step {at.step:,}{' again' if at.is_repeated else ''}"
 
 
-def _conclusion(wrong: Sequence[Finding], rest: Sequence[Finding], *, everything: bool) -> Text:
+def clock_time(moment: float) -> str:
+    """Return the time of day of a moment."""
+    return time.strftime("%H:%M:%S", time.localtime(moment))
+
+
+def _moment(moment: float, end: float) -> str:
+    """Return a time of day, with its date if that is not the date of the end."""
+    date, last = (time.strftime("%Y-%m-%d", time.localtime(at)) for at in (moment, end))
+    return clock_time(moment) if date == last else f"{date} {clock_time(moment)}"
+
+
+def _conclusion(wrong: Sequence[Finding], rest: Sequence[Finding], *, everything: bool, after: str) -> Text:
     judged = sum(finding.verdict is Verdict.OK for finding in rest)
     skipped = len({finding.check for finding in rest if finding.verdict is Verdict.SKIPPED})
     others = f"{plural(judged, 'rule')} found nothing, {skipped} {'was' if skipped == 1 else 'were'} skipped"
     hint = "" if everything else " (--all shows why)"
     if not wrong:
-        return Text.assemble(("Nothing unusual", "bold green"), f": {others}{hint}")
-    return Text.assemble((plural(len(wrong), "verdict"), "bold"), f"; {others}{hint}")
+        return Text.assemble(("Nothing unusual", "bold green"), f"{after}: {others}{hint}")
+    return Text.assemble((plural(len(wrong), "verdict"), "bold"), f"{after}; {others}{hint}")
