@@ -317,6 +317,23 @@ def test_rendered_scripts_are_shell_and_the_undo_restores_files(tmp_path_factory
     assert (old.read_text(), new.exists()) == ("before\n", False)
 
 
+def test_the_lines_of_a_switch_have_their_way_back_beside_them() -> None:
+    change = configure_lines("s", "interface Ethernet1/1", "  mtu 9216")
+    rendered = rendered_files(plan_of(finding("switch_mtu", change, subject="s/Ethernet1/1")))
+    assert set(rendered) == {"s.cfg", "s-undo.cfg"}
+    assert [line for line in rendered["s.cfg"].splitlines() if not line.startswith("!")] == [
+        "interface Ethernet1/1",
+        "  mtu 9216",
+    ]
+    assert "checkpoint railbed-before" in rendered["s.cfg"]
+    assert "s-undo.cfg" in rendered["s.cfg"]
+    assert [line for line in rendered["s-undo.cfg"].splitlines() if not line.startswith("!")] == [
+        "rollback running-config checkpoint railbed-before atomic",
+        "copy running-config startup-config",
+        "no checkpoint railbed-before",
+    ]
+
+
 @pytest.mark.parametrize(
     "lines",
     [

@@ -1,4 +1,4 @@
-"""The changes as files, for people who apply them by hand: a script per node and its undo, the lines of a switch."""
+"""The changes as files, for people who apply them by hand: scripts of nodes, lines of switches, each with its undo."""
 
 from __future__ import annotations
 
@@ -8,10 +8,14 @@ from itertools import count
 
 from railbed.configure.plan import DevicePlan, Plan
 from railbed.configure.planned import PlannedFix
+from railbed.fleet.switch_change import SAVE
 from railbed.model.fix import ConfigStep, FileStep, RunStep, Step
 from railbed.model.text.printable import printable
+from railbed.parsing.nexus.switch_lock import rollback_command
 
 END = "END_OF_FILE"
+CHECKPOINT = "railbed-before"
+"""The state of a switch before changes that people make by hand."""
 
 
 def rendered_files(plan: Plan) -> dict[str, str]:
@@ -20,6 +24,7 @@ def rendered_files(plan: Plan) -> dict[str, str]:
     for device in plan.devices:
         if device.kind == "switch":
             files[f"{device.device}.cfg"] = _configuration(device)
+            files[f"{device.device}-undo.cfg"] = _rollback(device)
         else:
             files[f"{device.device}.sh"] = _script(device)
             files[f"{device.device}-undo.sh"] = _undo_script(device)
@@ -85,7 +90,21 @@ def _write(step: FileStep) -> list[str]:
 
 
 def _configuration(device: DevicePlan) -> str:
-    lines = [f"! Changes of {device.device}, as `railbed configure` would make them, in this order"]
+    lines = [
+        f"! Changes of {device.device}, as `railbed configure` would make them, in this order.",
+        f"! First enter `checkpoint {CHECKPOINT}`, to which {device.device}-undo.cfg rolls back;",
+        "! then `configure terminal`, and these lines.",
+    ]
     for change in device.changes:
         lines += [line for step in change.fix.apply if isinstance(step, ConfigStep) for line in step.lines]
     return "\n".join(lines) + "\n"
+
+
+def _rollback(device: DevicePlan) -> str:
+    return "\n".join([
+        f"! Undoes {device.device}.cfg. It needs the checkpoint {CHECKPOINT}, which was created before those lines.",
+        rollback_command(CHECKPOINT),
+        SAVE,
+        f"no checkpoint {CHECKPOINT}",
+        "",
+    ])  # fmt: skip
