@@ -396,6 +396,22 @@ async def test_a_slow_login_shell_is_called_that_and_is_left_to_end_by_itself(tm
                 await asyncio.sleep(0.05)
 
 
+@pytest.mark.parametrize(
+    ("shell", "message"),
+    [
+        # Megabytes at once, and a flood that does not reach the limit before the time is over.
+        ("exec yes", "its login printed more than 4 MiB before a command could start"),
+        ("head -c 200000 /dev/zero; sleep 60", "its output did not end within 4 s"),
+    ],
+)
+async def test_a_login_that_floods_is_not_called_slow(tmp_path: Path, shell: str, message: str) -> None:
+    with running_servers(1, tmp_path, shell=shell) as servers:
+        (answer,) = (await ask(targets(servers), HELLO, timeout=4.0 if "head" in shell else 60.0)).values()
+    assert answer.failure
+    assert answer.failure.reason == message
+    assert "/etc/profile" in answer.failure.remedy
+
+
 async def test_nobody_listens() -> None:
     with pytest.raises(Unreachable, match="cannot be reached"):
         await log_in(Target(name="n1", host="127.0.0.1", login=Login(port=1)))

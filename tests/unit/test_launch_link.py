@@ -42,6 +42,35 @@ async def test_an_agent_that_never_starts_is_not_called_silent(monkeypatch: pyte
     assert "login shell" in str(heard.message["why"])
 
 
+class FloodingFleet(SilentFleet):
+    """Starts a program that prints lines, in pieces, and then waits."""
+
+    def __init__(self, lines: int) -> None:
+        self._left = lines
+
+    async def read(self, stream: int) -> bytes:
+        if not self._left:
+            return await super().read(stream)
+        await asyncio.sleep(0)
+        self._left -= 1
+        return b"y" * 1023 + b"\n"
+
+
+@pytest.mark.parametrize(
+    ("lines", "why"),
+    [(100, "its login printed for 0.3 s, and its agent did not start"), (5000, "its login printed more than 4 MiB")],
+)
+async def test_a_login_that_floods_is_not_called_slow(lines: int, why: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agentlink, "HELLO_SECONDS", 0.3 if lines == 100 else 60.0)
+    monkeypatch.setattr(agentlink, "FLOODED", agentlink.FLOODED.replace("50 s", "0.3 s"))
+    inbox: asyncio.Queue[NodeMessage] = asyncio.Queue()
+    keeping = asyncio.create_task(AgentLink("n1", "agent", inbox).keep(cast("Fleet", FloodingFleet(lines))))
+    async with asyncio.timeout(60):
+        lost = await inbox.get()
+    keeping.cancel()
+    assert str(lost.message["why"]).startswith(why)
+
+
 class Prints:
     """A program that prints what it is given, piece by piece."""
 

@@ -18,7 +18,7 @@ from railbed.model.limits import DEVICE_SECONDS
 from railbed.model.output import Output
 from railbed.model.reading import DeviceFailure
 from railbed.transport.base import Command, Connector, Program, Target, Transport
-from railbed.transport.batch import slow_shell
+from railbed.transport.batch import out_of_time
 
 AT_ONCE = 32
 LOGIN_SECONDS = 5.0
@@ -161,8 +161,9 @@ class Fleet:
             try:
                 async with asyncio.timeout(self.timeout):
                     await self._collect(target, self._in_time(commands), outputs, slot)
-            except TimeoutError:
-                failure = self._failure(target.name, outputs, commands, self._no_answer(target.name, outputs), start)
+            except TimeoutError as error:
+                no_answer = self._no_answer(target.name, outputs, error)
+                failure = self._failure(target.name, outputs, commands, no_answer, start)
             except DeviceError as error:
                 failure = self._failure(target.name, outputs, commands, error, start)
             if failure and not self._is_guest:
@@ -206,9 +207,9 @@ class Fleet:
                     self._open[target.name] = (transport, stack.pop_all())
             return self._open[target.name][0]
 
-    def _no_answer(self, device: str, outputs: Sequence[Output]) -> TimedOut:
+    def _no_answer(self, device: str, outputs: Sequence[Output], error: TimeoutError) -> TimedOut:
         if device in self._open and not outputs:
-            return slow_shell(self.timeout)
+            return out_of_time(error, self.timeout)
         return TimedOut(f"no answer within {self.timeout:g} s")
 
     def _failure(

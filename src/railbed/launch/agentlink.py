@@ -16,6 +16,11 @@ HELLO_SECONDS = 50.0
 """How long an agent may take to start after the login: a shell with slow start-up files needs most of it, and so do
 sixteen nodes that share two processors."""
 LATE = f"its agent did not start within {HELLO_SECONDS:g} s: is its login shell slow (~/.bashrc)?"
+MAX_GREETING_BYTES = 4 * 2**20
+"""Most that may be printed before the agent's first message."""
+LONGEST_GREETING = 64 * 1024
+"""A longer greeting is what takes the time, rather than start-up files that are silent."""
+FLOODED = f"its login printed for {HELLO_SECONDS:g} s, and its agent did not start: look at what `ssh HOST true` prints"
 MAX_LINE_BYTES = 4 * LINE_LIMIT
 """A rank's line has at most a megabyte, and the agent wraps it in its own message."""
 
@@ -40,6 +45,8 @@ class AgentLink:
     _outbox: asyncio.Queue[Message] = field(default_factory=asyncio.Queue)
     _last_received: float = 0.0
     _dropped: asyncio.Event = field(default_factory=asyncio.Event)
+    _greeting: int = 0
+    """Bytes that were printed before the agent's first message."""
 
     def send(self, message: Message) -> None:
         """Send a message, if an agent is running."""
@@ -57,7 +64,8 @@ class AgentLink:
                 await self._serve(fleet)
                 why = "its agent ended"
             except TimeoutError:
-                why = f"no message for {SILENCE_SECONDS:g} s" if self._program else LATE
+                late = FLOODED if self._greeting > LONGEST_GREETING else LATE
+                why = f"no message for {SILENCE_SECONDS:g} s" if self._program else late
             except DeviceError as error:
                 why = error.message
                 if isinstance(error, Gone):
@@ -93,12 +101,18 @@ class AgentLink:
 
     async def _await_hello(self, lines: _Lines) -> Message:
         """Return the agent's first message. Lines before it are a login banner; without it, the last is the reason."""
-        last = b""
+        last, self._greeting = b"", 0
         while (line := await lines.next()) is not None:
             message = decode(line)
             if message and message.get("kind") == "hello":
                 return message
             last = line or last
+            self._greeting += len(line) + 1
+            if self._greeting > MAX_GREETING_BYTES:
+                raise Unreachable(
+                    f"its login printed more than {MAX_GREETING_BYTES // 2**20} MiB, and its agent did not start",
+                    hint="look at the start-up files of its shell, such as ~/.bashrc and /etc/profile",
+                )
         stderr = (await lines.program.read(2)).decode(errors="replace").strip().splitlines()
         raise DeviceError(f"its agent did not start: {stderr[-1] if stderr else last.decode(errors='replace')}")
 

@@ -26,6 +26,10 @@ CHUNK = 64 * 1024
 EVIDENCE_BYTES = 64 * 1024
 """How much of an output that is too long is stored: enough to recognise it."""
 
+LONGEST_GREETING = 64 * 1024
+"""A longer greeting is what takes the time, rather than start-up files that are silent."""
+FLOOD = "the login printed without an end"
+
 PROLOGUE = r"""PATH="$PATH:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"; LC_ALL=C; export PATH LC_ALL
 watch='exec 3<&0 </dev/null
 (trap "" TERM; cat <&3; kill -s TERM 0; sleep 1; kill -s KILL 0) >/dev/null 2>&1 & watcher=$!'
@@ -138,7 +142,11 @@ async def _skip_greeting(stdout: _Frames, stderr: _Frames) -> None:
         async with asyncio.timeout(GREETING_SECONDS):
             out, err = await _both(stdout, stderr)
     except TimeoutError as error:
-        raise slow_shell(GREETING_SECONDS) from error
+        raise (endless_output if _is_flood(stdout, stderr) else slow_shell)(GREETING_SECONDS) from error
+    except asyncio.CancelledError as error:
+        if _is_flood(stdout, stderr):
+            error.add_note(FLOOD)  # for whoever explains why the device's time is over
+        raise
     except PrintsTooMuch as error:
         raise Unreachable(
             f"its login printed more than {MAX_OUTPUT_BYTES // 2**20} MiB before a command could start",
@@ -150,6 +158,25 @@ async def _skip_greeting(stdout: _Frames, stderr: _Frames) -> None:
             f"it ended the session at once{': ' + printed.splitlines()[0][:120] if printed else ''}",
             hint="the account needs a login shell that can run `sh`",
         )
+
+
+def _is_flood(stdout: _Frames, stderr: _Frames) -> bool:
+    return len(stdout.partial_bytes()) + len(stderr.partial_bytes()) > LONGEST_GREETING
+
+
+def out_of_time(error: TimeoutError, seconds: float) -> TimedOut:
+    """Return the error for a device whose time was over before its first command began."""
+    is_flood = error.__cause__ is not None and FLOOD in getattr(error.__cause__, "__notes__", ())
+    return endless_output(seconds) if is_flood else slow_shell(seconds)
+
+
+def endless_output(seconds: float) -> TimedOut:
+    """Return the error for a device that prints until its time is over, rather than one that is silent."""
+    return TimedOut(
+        f"its output did not end within {seconds:g} s",
+        hint="look at what `ssh HOST true` prints: a start-up file of its shell, such as ~/.bashrc or /etc/profile, "
+        "may print without an end",
+    )
 
 
 def slow_shell(seconds: float) -> TimedOut:
