@@ -512,7 +512,7 @@ def test_a_port_of_a_switch_goes_by_its_name(fields: dict[str, str], name: str) 
     assert [neighbour.port_name for neighbour in observed(lldp=heard).neighbours["ens2"]] == [name]
 
 
-@pytest.mark.parametrize("port_id", ["", "Eth\x001/1", "a\nb"])
+@pytest.mark.parametrize("port_id", ["", "Eth\x001/1", "a\nb", "Ethernet1/1 ; reload", "x" * 65])
 def test_an_odd_lldp_port_is_left_out(port_id: str) -> None:
     heard = lldp.Neighbours(interfaces={"ens2": (Neighbour(system="leaf", port=port_id),)})
     observation = observed(lldp=heard)

@@ -10,7 +10,7 @@ from typing import TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from railbed.model.cabling import Neighbour
-from railbed.model.cluster import Gpu, Login, Port, Text
+from railbed.model.cluster import Gpu, Login, Port, SwitchPortName
 from railbed.model.probe import Probe
 from railbed.model.reading import DeviceFacts, Known, Unknown
 from railbed.probes import ethtool, gpu, hostname, infiniband, ip_addr, ip_link, lldp, rdma_link, ssh_session
@@ -256,7 +256,7 @@ def _neighbours(facts: DeviceFacts, left_out: list[str]) -> dict[str, tuple[Neig
     neighbours: dict[str, tuple[Neighbour, ...]] = {}
     lldp_facts = _facts(facts, lldp.PROBE)
     for netdev, announced in lldp_facts.interfaces.items() if lldp_facts else ():
-        usable = tuple(neighbour for neighbour in announced if _is_text(neighbour.port_name))
+        usable = tuple(neighbour for neighbour in announced if _names_a_port(neighbour.port_name))
         if usable:
             neighbours[netdev] = usable
         left_out += [
@@ -267,9 +267,9 @@ def _neighbours(facts: DeviceFacts, left_out: list[str]) -> dict[str, tuple[Neig
     return neighbours
 
 
-def _is_text(value: str) -> bool:
+def _names_a_port(value: str) -> bool:
     try:
-        TypeAdapter[str](Text).validate_python(value)
+        TypeAdapter[str](SwitchPortName).validate_python(value)
     except ValidationError:
         return False
     return True
