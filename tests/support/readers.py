@@ -10,7 +10,7 @@ import tempfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, Literal
@@ -30,6 +30,8 @@ from railbed.capture.packets import Recording
 from railbed.cli.slurm import watchdog
 from railbed.clusterfile import loads
 from railbed.clusterfile.difference import difference
+from railbed.configure.persist.network import PortSettings, network_files
+from railbed.configure.persist.unit import read_unit, render_unit
 from railbed.errors import DeviceError, ParseError, UserError
 from railbed.fleet.sample.clock import ControlClock
 from railbed.fleet.sample.intake import Intake
@@ -43,6 +45,7 @@ from railbed.model.series import Sample, Series
 from railbed.model.text.scrub import scrub
 from railbed.parsing.counters import parse_line
 from railbed.parsing.nexus import slots
+from railbed.probes.boot_config import BootConfig
 from railbed.probes.outputs import all_probes
 from railbed.report import describe, read
 from railbed.report.compare.comparison import compare_runs
@@ -56,8 +59,9 @@ from railbed.store.timeline import Timeline
 from railbed.store.undo import read_undo
 from railbed.train import recipes
 from railbed.train.base.folder import read_folder
-from railbed.train.data.chat import ChatTemplate
-from railbed.train.data.examples import ExampleReader
+from railbed.train.data.chat import ChatTemplate, TemplateRefused
+from railbed.train.data.chatprocess import TemplateProcess
+from railbed.train.data.examples import Conversation, ExampleReader
 from railbed.train.progress.records import records_of
 from railbed.train.state import checkpoints
 from railbed.train.worker.io.tensorfile import read_tensors, write_tensors
@@ -123,6 +127,7 @@ def _readers_of(_process: int) -> dict[str, Reader]:
         *_training(folder),
         *_wires(folder),
         *_captures(folder),
+        *_boot_files(),
         *_queue(),
         *_undos(folder),
         *(Reader(name, read, seeds, 6) for name, read, seeds in model_readers(folder)),
@@ -434,12 +439,18 @@ def _training(folder: Path) -> Iterator[Reader]:
     yield from _model_folders(folder / "base", header)
 
 
+TEMPLATES = (
+    "{% for m in messages %}{{ m.role }}: {{ m.content }}|{% endfor %}",
+    "{% set n = namespace(i=0) %}{% for m in messages[:] %}{% set n.i = n.i + 1 %}{{ m['content'] * n.i }}{% endfor %}",
+    "{% macro say(m) %}<{{ m | tojson }}>{% endmacro %}{% for i in range(2 ** 3) %}{{ say(messages[0]) }}{% endfor %}",
+)
+
+
 def _model_folders(folder: Path, header: str) -> Iterator[Reader]:
     folder.mkdir()
     config = json.dumps({"architectures": ["LlamaForCausalLM"], "vocab_size": 9, "hidden_size": 4})
-    examples = ExampleReader(
-        ChatTemplate("{% for m in messages %}{{ m.role }}: {{ m.content }}|{% endfor %}", {}), folder
-    )
+    template = ChatTemplate(TEMPLATES[0], {})
+    examples = ExampleReader(template, folder)
 
     def write(text: str, head: str) -> None:
         (folder / "config.json").write_text(text, errors="replace")
@@ -450,8 +461,16 @@ def _model_folders(folder: Path, header: str) -> Iterator[Reader]:
             to_json([model.parameters, model.vocabulary, model.width, model.files()])
 
     def line(text: str) -> None:
-        with suppress(UserError):
-            examples.parse(text.encode("utf-8", "replace"), "a:1")
+        with suppress(UserError, TemplateRefused):
+            parsed = examples.parse(text.encode("utf-8", "replace"), "a:1")
+            if isinstance(parsed, Conversation):
+                template.with_answers(parsed.messages)
+
+    def foreign_template(text: str) -> None:
+        if "{{" not in text and "{%" not in text:
+            return  # a process takes too long for text that is no program
+        with suppress(TemplateRefused), TemplateProcess(ChatTemplate(text, {}), cpu_seconds=1) as process:
+            list(process.render([messages]))
 
     messages = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
     forms = [
@@ -461,6 +480,7 @@ def _model_folders(folder: Path, header: str) -> Iterator[Reader]:
     ]
     yield Reader("model's config.json", lambda text: write(text, header), [config], 4)
     yield Reader("model's header", lambda text: write(config, text), [header], 6)
+    yield Reader("chat template", foreign_template, TEMPLATES)
     yield Reader("line of examples", line, [json.dumps(form) for form in forms], 6)
 
 
@@ -528,6 +548,20 @@ def _wires(folder: Path) -> Iterator[Reader]:
     yield Reader("answer of NX-API", nxapi_answer, NXAPI_ANSWERS, 8)
     yield Reader("output of Slurm", slurm, _texts(CASES / "slurm"), 8)
     yield Reader("scrub", lambda text: scrub(text.encode("utf-8", "replace")), secret, 10)
+
+
+def _boot_files() -> Iterator[Reader]:
+    """Files that configure wrote, as a node has them now."""
+    settings = {"eth1": PortSettings(mtu=9000), "r0": PortSettings(mtu=1500, address="10.0.0.1/24")}
+    boots = [BootConfig(systemd=True, manager=manager) for manager in ("netplan", "networkd", "ifupdown")]
+
+    def network(text: str) -> None:
+        for boot in boots:
+            network_files(replace(boot, files={"x": text}), settings)
+
+    seeds = [content for boot in boots for content in network_files(boot, settings).values()]
+    yield Reader("network files of configure", network, seeds, 3)
+    yield Reader("unit of configure", read_unit, [render_unit({"pfc eth1": ["echo 1", "dcb x"]})], 3)
 
 
 def _queue() -> Iterator[Reader]:

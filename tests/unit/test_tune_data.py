@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import resource
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,9 @@ import pytest
 import torch
 
 from railbed.errors import DataError
+from railbed.train.data import chatprocess
 from railbed.train.data.chat import ChatTemplate, TemplateRefused
+from railbed.train.data.chatprocess import TemplateProcess
 from railbed.train.data.examples import ExampleReader
 from railbed.train.data.prepare import PreparedData, prepare
 from railbed.train.data.rows import Document, pack
@@ -223,7 +226,61 @@ def test_shares_count_tokens(shares: tuple[float, ...]) -> None:
         assert share or not part
 
 
-def test_a_line_alone_is_enough_to_read() -> None:
-    reader = ExampleReader(ChatTemplate(TEMPLATE, {}), Path("base"))
-    example = reader.parse(json.dumps(conversation(0)).encode(), "a:1")
+def test_a_line_alone_is_enough_to_read(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text(json.dumps(conversation(0)))
+    (example,) = ExampleReader(ChatTemplate(TEMPLATE, {}), Path("base")).read(tmp_path / "a.jsonl")
     assert [example.text[start:end] for start, end in example.answers] == ["rail the so<|im_end|>"]
+
+
+NEVER_ENDS = "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}"
+GROWS = "{% set n = namespace(t=START) %}{% for a in range(99) %}{% set n.t = n.t + n.t %}{% endfor %}{{ n.t[:9] }}"
+HOSTILE = {
+    "a loop without end": NEVER_ENDS,
+    "a power while it is compiled": "{{ 9 ** 9 ** 9 ** 9 }}",
+    "a text that doubles": GROWS.replace("START", "'x'"),
+    "a list that doubles": GROWS.replace("START", "[1]"),
+    "a macro that calls itself": "{% macro a() %}{{ a() }}{% endmacro %}{{ a() }}",
+    "deep brackets": "{{ " + "(" * 20000 + ")" * 20000 + " }}",
+    "a long answer": "{% for m in messages %}{{ m.content * 9999999 }}{% endfor %}",
+}
+
+
+@pytest.mark.parametrize("source", HOSTILE.values(), ids=HOSTILE)
+def test_a_template_cannot_take_more_time_or_memory_than_it_may(source: str) -> None:
+    """It runs in a process with limits, and the refusal is a sentence."""
+    before = resource.getrusage(resource.RUSAGE_SELF)
+    refused = pytest.raises(TemplateRefused, match=r"^the chat template ")
+    with TemplateProcess(ChatTemplate(source, {}), cpu_seconds=1) as process, refused:
+        list(process.render([conversation(1)["messages"]]))
+    after = resource.getrusage(resource.RUSAGE_SELF)
+    assert after.ru_utime - before.ru_utime < 2, "the work is done elsewhere"
+
+
+def test_a_template_that_does_not_answer_is_refused_with_file_and_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one whose process was stopped: processor time alone would never end it."""
+    monkeypatch.setattr(chatprocess, "SILENCE_SECONDS", 0.2)
+    (tmp_path / "a.jsonl").write_text(f"{json.dumps({'text': 'x'})}\n{json.dumps(conversation(0))}\n")
+    reader = ExampleReader(ChatTemplate(NEVER_ENDS, {}), tmp_path)
+    examples = reader.read(tmp_path / "a.jsonl")
+    assert next(examples).text == "x"
+    with pytest.raises(DataError, match=r"a\.jsonl:2: the chat template did not end within 0\.2 s"):
+        next(examples)
+
+
+def test_examples_keep_their_order_over_many_batches(tmp_path: Path) -> None:
+    """Lines with and without a conversation, and one of several batches that cannot be used."""
+    forms: list[dict[str, Any]] = [
+        conversation(number % 3) if number % 4 else {"text": f"text {number}"} for number in range(300)
+    ]
+    lines = [json.dumps(form) for form in forms]
+    (tmp_path / "a.jsonl").write_text("\n".join([*lines, "{"]))
+    template = ChatTemplate(TEMPLATE, {})
+    examples = iter(ExampleReader(template, tmp_path).read(tmp_path / "a.jsonl"))
+    texts = [next(examples).text for _ in forms]
+    assert texts == [
+        str(form["text"]) if "text" in form else template.with_answers(form["messages"])[0] for form in forms
+    ]
+    with pytest.raises(DataError, match=r"a\.jsonl:301: the line is not JSON"):
+        next(examples)

@@ -11,18 +11,22 @@ Only answers are learned: what `assistant` says, the output, the completion.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
 from railbed.errors import DataError, os_reason
 from railbed.train.data.chat import ChatTemplate, Span, TemplateRefused
+from railbed.train.data.chatprocess import Rendered, TemplateProcess
 
 SUFFIX = ".jsonl"
 LINE_BYTES = 16 << 20
 MOST_MESSAGES = 1000
 """Messages in a conversation: its template is run for each of its answers."""
+BATCH_LINES, BATCH_BYTES = 64, 1 << 20
+"""Lines that are rendered at a time."""
+NO_CHAT = ChatTemplate("", {})
 ROLES = ("system", "user", "assistant", "tool")
 FORMS = "messages, instruction and output, prompt and completion, or text"
 NO_TEMPLATE = (
@@ -44,6 +48,14 @@ class Example:
 
 
 @dataclass(frozen=True, slots=True)
+class Conversation:
+    """Messages that the chat template makes a text of."""
+
+    messages: Sequence[Mapping[str, Any]]
+    place: str
+
+
+@dataclass(frozen=True, slots=True)
 class ExampleReader:
     """Reads examples for a model."""
 
@@ -53,17 +65,35 @@ class ExampleReader:
 
     def read(self, path: Path) -> Iterator[Example]:
         """Yield the examples of a file; raise DataError, with file and line, at the first that cannot be used."""
+        with TemplateProcess(self.template or NO_CHAT) as process:
+            for lines in self._batches(path):
+                texts = process.render([line.messages for line in lines if isinstance(line, Conversation)])
+                for line in lines:
+                    yield line if isinstance(line, Example) else _rendered(line, texts)
+
+    def _batches(self, path: Path) -> Iterator[list[Example | Conversation]]:
+        """Yield the lines of a file, some at a time; those before a line that cannot be used come before its error."""
+        batch: list[Example | Conversation] = []
+        size = number = 0
         try:
             with path.open("rb") as file:
-                number = 0
                 while line := file.readline(LINE_BYTES + 1):
                     number += 1
-                    yield self.parse(line, f"{path}:{number}")
+                    batch.append(self.parse(line, f"{path}:{number}"))
+                    size += len(line)
+                    if size >= BATCH_BYTES or len(batch) >= BATCH_LINES:
+                        yield batch
+                        batch, size = [], 0
         except OSError as error:
+            yield batch
             raise DataError(f"{path} cannot be read: {os_reason(error)}") from None
+        except DataError:
+            yield batch
+            raise
+        yield batch
 
-    def parse(self, line: bytes, place: str) -> Example:
-        """Return the example in a line."""
+    def parse(self, line: bytes, place: str) -> Example | Conversation:
+        """Return the example in a line, or the conversation that has to be rendered first."""
         if len(line) > LINE_BYTES:
             _refuse(place, f"the line is longer than {LINE_BYTES >> 20} MB")
         if not line.strip():
@@ -78,7 +108,7 @@ class ExampleReader:
             _refuse(place, "the line is not a JSON object", f"expected {FORMS}")
         return self._example(values, place)
 
-    def _example(self, values: Mapping[str, Any], place: str) -> Example:
+    def _example(self, values: Mapping[str, Any], place: str) -> Example | Conversation:
         match values:
             case {"messages": list(messages)}:
                 return self._conversation([_message(message, place) for message in messages], place)
@@ -96,18 +126,22 @@ class ExampleReader:
             place, f"the line has none of the known forms; its keys are {_keys(values)}", f"expected {FORMS}"
         )
 
-    def _conversation(self, messages: list[dict[str, Any]], place: str) -> Example:
+    def _conversation(self, messages: list[dict[str, Any]], place: str) -> Conversation:
         if self.template is None:
             _refuse(place, f"a conversation, and the tokenizer in {self.tokenizer} has no chat template", NO_TEMPLATE)
         if len(messages) > MOST_MESSAGES:
             _refuse(place, f"the conversation has {len(messages)} messages, more than {MOST_MESSAGES}")
         if not any(message["role"] == "assistant" for message in messages):
             _refuse(place, "the conversation has no answer: no message has the role assistant")
-        try:
-            text, answers = self.template.with_answers(messages)
-        except TemplateRefused as refusal:
-            _refuse(place, str(refusal))
-        return Example(text, tuple(answers), place, ends=False)
+        return Conversation(messages, place)
+
+
+def _rendered(conversation: Conversation, texts: Iterator[Rendered]) -> Example:
+    try:
+        text, answers = next(texts)
+    except TemplateRefused as refusal:
+        _refuse(conversation.place, str(refusal))
+    return Example(text, tuple(answers), conversation.place, ends=False)
 
 
 def _message(message: object, place: str) -> dict[str, Any]:
