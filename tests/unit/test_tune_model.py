@@ -147,6 +147,33 @@ def test_gradient_checkpointing_has_the_same_loss_and_few_activations(tmp_path: 
     assert results[1][1] < results[0][1] / 5
 
 
+def test_a_link_out_of_the_folder_is_not_followed(tmp_path: Path) -> None:
+    """It would be sent to the nodes, whatever this user can read; Hugging Face's cache has links of its own."""
+    entry = tmp_path / "models--owner--name"
+    snapshot, blobs = entry / "snapshots" / "abc", entry / "blobs"
+    write_base(snapshot, "llama")
+    blobs.mkdir()
+    for file in list(snapshot.iterdir()):
+        file.rename(blobs / file.name)
+        file.symlink_to(f"../../blobs/{file.name}")
+    assert read_folder(snapshot).parameters > 0
+    (tmp_path / "mine").symlink_to(snapshot)
+    assert read_folder(tmp_path / "mine").files().keys() == read_folder(snapshot).files().keys()
+    (tmp_path / "secret").write_text("{}")
+    for name, target in (("more.json", tmp_path / "secret"), ("config.json", "../../../secret")):
+        (snapshot / name).unlink(missing_ok=True)
+        (snapshot / name).symlink_to(target)
+        with pytest.raises(ModelError, match=rf"{name} is a link to {tmp_path}/secret, outside the model's folder"):
+            read_folder(snapshot)
+        (snapshot / name).unlink()
+    plain = write_base(tmp_path / "plain", "llama")
+    (plain / "more.json").symlink_to(plain / "config.json")
+    read_folder(plain)
+    (plain / "other.json").symlink_to(blobs / "config.json")
+    with pytest.raises(ModelError, match="is not followed"):
+        read_folder(plain)
+
+
 def test_a_new_adapter_changes_nothing(bases: dict[str, Path], chats: Path) -> None:
     recipe, tokens = prepared(bases["llama"], chats)
     model = Trainer.of(recipe, tokens).model

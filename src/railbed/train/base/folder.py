@@ -1,6 +1,7 @@
 """A model's folder in the layout of Hugging Face: its configuration, and the shapes of its weights, without torch.
 
-Everything in it is untrusted. Weights must be safetensors: other formats are pickles, which run code when they are
+Everything in it is untrusted. Links out of it are not followed: nodes would get any file that this user can read.
+Weights must be safetensors: other formats are pickles, which run code when they are
 loaded. Code in the folder is never run, so an architecture that transformers itself does not have cannot be used.
 """
 
@@ -21,6 +22,8 @@ from railbed.train.base.headers import TensorShape, read_header
 INDEX, INDEX_BYTES = "model.safetensors.index.json", 64 << 20
 SUFFIXES = (".safetensors", ".json", ".jinja", ".txt", ".model")
 """Endings of the files that make up a model, and are copied to nodes: weights, configuration and tokenizer."""
+CACHE_ENTRY, SNAPSHOTS = "models--", "snapshots"
+"""A model in Hugging Face's cache is `models--OWNER--NAME/snapshots/REVISION`."""
 MOST = (1 << 30) - 1
 """The largest number of heads, layers, rows, … that is plausible."""
 DECODERS = ("ForCausalLM", "LMHeadModel")
@@ -44,6 +47,7 @@ class ModelFolder:
             raise ModelError(f"there is no model folder {path}", hint=hint)
         if not (path / CONFIG).is_file():
             raise ModelError(f"{path} is not the folder of a model: it has no {CONFIG}")
+        cls(path, {}).files()  # refuses links out of the folder before anything is read
         return cls(path, read_json(path / CONFIG))
 
     @property
@@ -161,7 +165,15 @@ class ModelFolder:
             paths = sorted(self.path.iterdir())
         except OSError as error:
             raise _unreadable(self.path, error) from None
-        return {path.name: path for path in paths if path.is_file() and not path.name.startswith(".")}
+        files = {path.name: path for path in paths if path.is_file() and not path.name.startswith(".")}
+        own = _own_folder(self.path)
+        for path in files.values():
+            if path.is_symlink() and not path.resolve().is_relative_to(own):
+                raise ModelError(
+                    f"{path} is a link to {path.resolve()}, outside the model's folder, and is not followed",
+                    hint="copy the file itself into the folder; only links within Hugging Face's cache are followed",
+                )
+        return files
 
 
 def read_folder(path: Path) -> ModelFolder:
@@ -183,6 +195,13 @@ def read_folder(path: Path) -> ModelFolder:
     if not folder.tensors:
         raise ModelError(f"the safetensors files in {path} have no tensors")
     return folder
+
+
+def _own_folder(path: Path) -> Path:
+    """Return the folder that all files of a model are in: snapshots in Hugging Face's cache have links to `blobs`."""
+    folder = path.resolve()
+    entry = folder.parent.parent
+    return entry if folder.parent.name == SNAPSHOTS and entry.name.startswith(CACHE_ENTRY) else folder
 
 
 def _is_parameter(name: str, tensor: TensorShape) -> bool:
