@@ -25,13 +25,13 @@ import pytest
 
 from railbed.errors import DeviceError
 from railbed.fleet import Fleet
-from railbed.launch.files import client
+from railbed.launch.files import client, peers
 from railbed.launch.files.client import RELAY
 from railbed.launch.files.distribute import Distribution
 from railbed.launch.files.guard import BASE
 from railbed.launch.files.partial import FOLDER, Copy
 from railbed.launch.files.participant import Participant
-from railbed.launch.files.peers import RANDOM_BYTES, REQUEST, Broken, PieceServer, fetch
+from railbed.launch.files.peers import MOST_STRANGERS, RANDOM_BYTES, REQUEST, Broken, PieceServer, fetch
 from railbed.launch.files.pieces import PIECE_BYTES
 from railbed.launch.files.ship import Parcel, parcel
 from railbed.launch.protocol import Message
@@ -293,6 +293,35 @@ def test_a_stranger_gets_nothing(site: Site, monkeypatch: pytest.MonkeyPatch) ->
     intrusions = {record.address for record in site.records if isinstance(record, events.Intrusion)}
     assert intrusions == {"127.0.0.1"}
     assert listening(1) == [], "it listens only while others need it"
+
+
+async def test_idle_connections_do_not_shut_out_a_node_with_a_key(
+    files: Parcel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many there are: the oldest of those who hold them are closed, and their address is reported."""
+    monkeypatch.setattr(peers, "HANDSHAKE_SECONDS", SECONDS)
+    assert files.pieces
+    have, missing = tmp_path / "have", tmp_path / "missing"
+    for folder in (have, missing):
+        folder.mkdir(mode=0o700)
+    for name, data in sent(files).items():
+        (have / name).write_bytes(data)
+    strangers: list[str] = []
+    server = PieceServer(Copy(have, os.open(have, FOLDER), files.pieces, COUNT), strangers.append)
+    copy, key = Copy(missing, os.open(missing, FOLDER), files.pieces, 0), secrets.token_bytes(32)
+    (place,) = await server.admit(key, ["127.0.0.1"])
+    idle = [await asyncio.open_connection(*place) for _ in range(MOST_STRANGERS + 20)]
+    quiet = await asyncio.open_connection(*place, local_addr=("127.0.0.2", 0))
+    for reader, _ in (*idle, quiet):
+        with suppress(OSError, asyncio.IncompleteReadError):
+            await asyncio.wait_for(reader.readexactly(RANDOM_BYTES), SECONDS)
+    assert {*strangers} == {"127.0.0.1"}
+    assert not quiet[0].at_eof(), "another address is not closed for it"
+    await fetch(copy, [place], key, lambda _: None)
+    assert copy.is_complete
+    for _, writer in (*idle, quiet):
+        writer.close()
+    server.close()
 
 
 async def test_a_key_admits_one_connection(files: Parcel, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ import contextlib
 import hmac
 import secrets
 import struct
+from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
 from typing import TypeVar
 
@@ -29,8 +30,9 @@ HANDSHAKE_SECONDS = 5.0
 WAIT_SECONDS = 1.0
 SILENCE_SECONDS = 10.0
 """How long the other end may be silent: a server that waits for pieces itself reports that every second."""
-MOST_STRANGERS = 16
-"""Connections that have not proved their key yet; more are closed at once."""
+MOST_STRANGERS = 64
+"""Connections that have not proved their key yet. One more closes the oldest of the address that has the most, so that
+whoever opens many shuts out nobody but himself: a node that has a key proves it at once."""
 PART_BYTES = 1 << 18
 ENDED = "the connection ended"
 
@@ -50,7 +52,8 @@ class PieceServer:
         self._copy = copy
         self._report_stranger = report_stranger
         self._keys: set[bytes] = set()
-        self._strangers = 0
+        self._strangers: dict[asyncio.StreamWriter, str] = {}
+        """Addresses by connection, the oldest first."""
         self._servers: list[asyncio.Server] = []
 
     async def admit(self, key: bytes, addresses: Sequence[str]) -> list[tuple[str, int]]:
@@ -81,21 +84,31 @@ class PieceServer:
 
     async def _first_piece(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> int | None:
         """Return which piece comes first, or None if the other end has no key."""
-        if self._strangers >= MOST_STRANGERS:
-            return None
-        self._strangers += 1
+        if len(self._strangers) >= MOST_STRANGERS:
+            self._close_a_stranger()
+        address = str((writer.get_extra_info("peername") or ("",))[0])  # none if it is gone already
+        self._strangers[writer] = address
         try:
             random = secrets.token_bytes(RANDOM_BYTES)
             writer.write(random)
             first, proof = REQUEST.unpack(await _within(reader.readexactly(REQUEST.size), HANDSHAKE_SECONDS))
         finally:
-            self._strangers -= 1
+            self._strangers.pop(writer, None)
         for key in self._keys:
             if hmac.compare_digest(proof, _proof(key, random, first)):
                 self._keys.remove(key)
                 return int(first)
-        self._report_stranger(str(writer.get_extra_info("peername")[0]))
+        self._report_stranger(address)
         return None
+
+    def _close_a_stranger(self) -> None:
+        """Make room for another connection."""
+        (address, count), *_ = Counter(self._strangers.values()).most_common(1)
+        oldest = next(writer for writer, other in self._strangers.items() if other == address)
+        del self._strangers[oldest]
+        oldest.transport.abort()
+        if count > MOST_STRANGERS // 2:
+            self._report_stranger(address)
 
     async def _send(self, index: int, writer: asyncio.StreamWriter) -> None:
         while not await self._copy.wait_for(index, WAIT_SECONDS):
