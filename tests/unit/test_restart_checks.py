@@ -176,6 +176,7 @@ class Checking:
         self.begun: list[int] = []
         self.may_end = asyncio.Event()
         self.fault: Exception | None = None
+        self.changes: Changes | None = None
         monkeypatch.setattr(restarts, "changes_since", self.check)
 
     async def check(self, _before: Baseline, _site: Cluster, _fleet: Fleet, generation: int) -> Changes:
@@ -183,7 +184,7 @@ class Checking:
         await self.may_end.wait()
         if self.fault:
             raise self.fault
-        return Changes(findings=(worse(generation),), unread={"n2": "no answer"}, seconds=0.5)
+        return self.changes or Changes(findings=(worse(generation),), unread={"n2": "no answer"}, seconds=0.5)
 
     async def beside(self, training: AsyncGenerator[Record, None]) -> AsyncGenerator[Record, None]:
         async with Fleet((), Nodes().reach) as fleet:
@@ -225,6 +226,31 @@ async def test_ranks_start_again_while_nodes_are_checked_and_the_last_check_is_c
     assert isinstance(event, events.RestartChecked)
     assert (event.generation, event.failed, event.compared) == (1, 1, False)
     assert event.message == "probable cause: n1/eth0: MTU 1400, before the launch: MTU 9000 (mtu); n2 did not answer"
+
+
+@pytest.mark.parametrize(
+    ("unread", "message"),
+    [
+        ((), "the configuration was checked: nothing failed"),
+        (("n1",), "the configuration was checked: nothing failed on the other nodes; n1 did not answer"),
+        (("n0", "n1", "n2"), "the configuration could not be checked: n0, n1 and n2 did not answer"),
+    ],
+)
+async def test_what_could_not_be_checked_is_not_called_unchanged(
+    checking: Checking, unread: Sequence[str], message: str
+) -> None:
+    checking.changes = Changes(unread=dict.fromkeys(unread, "no answer"))
+    checking.may_end.set()
+    received = [record async for record in checking.beside(records_of(failed(1)))]
+    assert [record.message for record in received if isinstance(record, events.RestartChecked)] == [message]
+
+
+async def test_a_killed_rank_is_not_blamed_on_the_network_of_another_node(checking: Checking) -> None:
+    checking.may_end.set()
+    killed = events.GenerationFailed(subject="n0", message="n0: rank 0 was ended by SIGKILL", generation=1)
+    received = [record async for record in checking.beside(records_of(killed))]
+    (message,) = (record.message for record in received if isinstance(record, events.RestartChecked))
+    assert message.startswith("since the launch had also changed: n1/eth0: MTU 1400, ")
 
 
 async def test_a_training_that_gives_up_still_tells_why(checking: Checking) -> None:

@@ -20,7 +20,7 @@ from railbed.model.record import CHECK_SECONDS, WRONG, Finding, Verdict
 
 NODE_SECONDS = 8.0
 """How long a node may take: a frozen one takes all of it, and the others restart meanwhile."""
-ALL_SECONDS = 0.7 * CHECK_SECONDS
+ALL_SECONDS = CHECK_SECONDS / 3
 NO_ANSWER = f"no answer within {ALL_SECONDS:g} s"
 
 

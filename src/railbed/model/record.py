@@ -33,8 +33,8 @@ Certainty = Literal["certain", "likely", "possible"]
 """`certain`: a device counted exactly this; `likely`: several observations agree; `possible`: there are other
 explanations."""
 
-CHECK_SECONDS = 30.0
-"""The nodes are checked within this time after a generation ended early."""
+CHECK_SECONDS = 60.0
+"""The nodes are checked within this time after a generation ended early, even if the check of another is under way."""
 WRONG = (Verdict.FAIL, Verdict.WARN)
 """Verdicts about something that is not as expected, and that a fix may repair."""
 

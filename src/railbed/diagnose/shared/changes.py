@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from railbed.diagnose.evidence import Evidence
-from railbed.model.events.milestones import LOST_OTHERS, RETURNED
+from railbed.model.events.milestones import RETURNED
 from railbed.model.record import Finding
+from railbed.present.changed import may_explain
 from railbed.store.timeline import Mark
 
 
@@ -22,10 +23,9 @@ def changes_at(evidence: Evidence, restart: Mark) -> list[Finding]:
     return sorted(worse, key=lambda finding: finding.verdict.rank)
 
 
-def may_explain(finding: Finding, restart: Mark) -> bool:
-    """Whether a change can be the cause of a restart: not if the ranks blamed another node for it."""
-    blamed = restart.subject.partition("/")[0]
-    return not blamed or LOST_OTHERS in restart.text or finding.subject.partition("/")[0] in (blamed, "cluster")
+def causes_of(restart: Mark, changes: Sequence[Finding]) -> list[Finding]:
+    """Return the changes that can be the cause of a restart."""
+    return [finding for finding in changes if may_explain(finding, restart.subject, restart.text)]
 
 
 def remedies(findings: Sequence[Finding]) -> str:

@@ -13,12 +13,8 @@ from railbed.fleet import Fleet
 from railbed.model import events
 from railbed.model.cluster import Cluster
 from railbed.model.record import Record, Verdict
-from railbed.model.text.amount import plural
-from railbed.present.changed import describe_change
+from railbed.present.changed import explain_restart
 from railbed.present.wording import listed
-
-MOST_NAMED = 3
-"""Changes in the message about a check; there is a finding for each."""
 
 
 class RestartChecks:
@@ -28,8 +24,7 @@ class RestartChecks:
         self._site = site
         self._fleet = fleet
         self._before = before
-        self._ended: asyncio.Queue[int] = asyncio.Queue()
-        """Generations that failed."""
+        self._ended: asyncio.Queue[events.GenerationFailed] = asyncio.Queue()
         self._idle = asyncio.Event()
         self._idle.set()
         self._is_over = False
@@ -48,7 +43,7 @@ class RestartChecks:
                 async for record in records:
                     if isinstance(record, events.GenerationFailed) and not (record.is_planned or self._is_over):
                         self._idle.clear()
-                        self._ended.put_nowait(record.generation or 0)
+                        self._ended.put_nowait(record)
                     yield record
             except RailbedError:
                 await self._idle.wait()
@@ -58,37 +53,36 @@ class RestartChecks:
     async def _checked(self) -> AsyncGenerator[Record, None]:
         try:
             while True:
-                generation = await self._ended.get()
+                restart = await self._ended.get()
                 while not self._ended.empty():
-                    generation = self._ended.get_nowait()
-                changes = await changes_since(self._before, self._site, self._fleet, generation)
+                    restart = self._ended.get_nowait()
+                changes = await changes_since(self._before, self._site, self._fleet, restart.generation or 0)
                 for finding in changes.findings:
                     yield finding
-                yield self._event(changes, generation)
+                yield self._event(changes, restart)
                 if self._ended.empty():
                     self._idle.set()
         finally:
             self._is_over = True
             self._idle.set()
 
-    def _event(self, changes: Changes, generation: int) -> events.RestartChecked:
+    def _event(self, changes: Changes, restart: events.GenerationFailed) -> events.RestartChecked:
         return events.RestartChecked(
-            message=self._message(changes),
-            generation=generation,
+            message=self._message(changes, restart),
+            generation=restart.generation or 0,
             failed=sum(finding.verdict is Verdict.FAIL for finding in changes.findings),
             compared=self._before.is_known,
             unread=changes.unread,
             seconds=round(changes.seconds, 3),
         )
 
-    def _message(self, changes: Changes) -> str:
+    def _message(self, changes: Changes, restart: events.GenerationFailed) -> str:
         silent = f"{listed(changes.unread)} did not answer" if changes.unread else ""
         if changes.findings:
-            worst = sorted(changes.findings, key=lambda finding: finding.verdict.rank)
-            named = [describe_change(finding) for finding in worst[:MOST_NAMED]]
-            more = plural(len(worst) - MOST_NAMED, "more finding") if len(worst) > MOST_NAMED else ""
-            return f"probable cause: {'; '.join(filter(None, [*named, more, silent]))}"
+            explanation = explain_restart(changes.findings, restart.subject, restart.message)
+            return "; ".join(filter(None, [explanation, silent]))
         if len(changes.unread) == len(self._site.nodes):
             return f"the configuration could not be checked: {silent}"
-        since = "nothing has changed since the launch" if self._before.is_known else "nothing failed"
+        where = " on the other nodes" if changes.unread else ""
+        since = f"nothing has changed{where} since the launch" if self._before.is_known else f"nothing failed{where}"
         return "; ".join(filter(None, [f"the configuration was checked: {since}", silent]))

@@ -27,7 +27,7 @@ from collections.abc import Iterator
 
 from railbed.diagnose.evidence import Evidence
 from railbed.diagnose.rule import Judgement, Rule, fail
-from railbed.diagnose.shared.changes import changes_at, failures, may_explain, remedies
+from railbed.diagnose.shared.changes import causes_of, changes_at, failures, remedies
 from railbed.diagnose.signal import Span
 from railbed.model.record import Finding, Verdict
 from railbed.present.changed import before_the_launch
@@ -55,8 +55,8 @@ def judge(evidence: Evidence) -> Iterator[Judgement]:
 def _of_network(evidence: Evidence, restart: Mark) -> list[Finding]:
     return [
         finding
-        for finding in changes_at(evidence, restart)
-        if finding.verdict is Verdict.FAIL and finding.check not in OF_THE_HOST and may_explain(finding, restart)
+        for finding in causes_of(restart, changes_at(evidence, restart))
+        if finding.verdict is Verdict.FAIL and finding.check not in OF_THE_HOST
     ]
 
 

@@ -26,10 +26,10 @@ from collections.abc import Iterator, Sequence
 
 from railbed.diagnose.evidence import Evidence
 from railbed.diagnose.rule import Judgement, Rule, fail
-from railbed.diagnose.shared.changes import changes_at, failures, may_explain, remedies
+from railbed.diagnose.shared.changes import causes_of, changes_at, failures, remedies
 from railbed.diagnose.signal import Span
 from railbed.model.record import Certainty, Finding, Verdict
-from railbed.present.changed import describe_change
+from railbed.present.changed import explain_restart
 
 
 def judge(evidence: Evidence) -> Iterator[Judgement]:
@@ -37,9 +37,10 @@ def judge(evidence: Evidence) -> Iterator[Judgement]:
     for restart in failures(evidence):
         subject = restart.subject if restart.subject.partition("/")[0] in evidence.cluster.nodes else "cluster"
         changes = changes_at(evidence, restart)
-        causes = [finding for finding in changes if may_explain(finding, restart)]
+        causes = causes_of(restart, changes)
+        explanation = explain_restart(changes, restart.subject, restart.text)
         yield fail(
-            f"{restart.text}{_since_the_launch(causes or changes, is_cause=bool(causes))}",
+            "; ".join(filter(None, [restart.text, explanation])),
             Span(restart.time, restart.time),
             certainty=_certainty(causes),
             subject=subject,
@@ -47,14 +48,6 @@ def judge(evidence: Evidence) -> Iterator[Judgement]:
             remedy=remedies(causes),
             evidence="\n".join(finding.evidence for finding in causes if finding.evidence),
         )
-
-
-def _since_the_launch(changes: Sequence[Finding], *, is_cause: bool) -> str:
-    if not changes:
-        return ""
-    failed = any(finding.verdict is Verdict.FAIL for finding in changes)
-    how = ("probable cause" if failed else "possible cause") if is_cause else "since the launch had also changed"
-    return f"; {how}: {'; '.join(map(describe_change, changes))}"
 
 
 def _certainty(causes: Sequence[Finding]) -> Certainty:
