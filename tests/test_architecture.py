@@ -29,6 +29,7 @@ SIDEWAYS = {
     ("launch", "fleet"),
     ("launch", "probes"),
     ("model", "errors"),
+    ("store", "clusterfile"),
 }
 SIDEWAYS |= {("__main__", "cli"), ("cli", "web"), ("collective", "launch")}
 ALLOWED_TORCH = ("train/worker", "train/models", "bench/collective/worker", "collective")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from railbed.cli.main import VERBS, make_app
 from railbed.model import events
 from railbed.model.fix import Fix, Persistence, run
 from railbed.store import find_run
+from railbed.store.submitted import note_job
 from railbed.store.undo import save_undo
 from tests.support.cli import railbed
 from tests.support.runs import CLUSTER, made_run, plain_run, training_run
@@ -70,7 +70,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for name in (WATCHED, COMPARED, TRAINED):
             rename(training_run(steps=60, fails_at=None), name)
         submitted = rename(plain_run(status="failed", code=3), SUBMITTED)
-        (submitted / "job.json").write_text(json.dumps({"job": 7, "submitted": 0.0}))
+        note_job(submitted, 7)
         rename(plain_run(status="failed", code=2), REFUSED)
         visit = events.FirstVisitDone(subject="x", message="", experiment={}, paths=[])
         rename(plain_run([visit], verb="bench"), VISITED)

@@ -6,28 +6,39 @@ from pathlib import Path
 
 import pytest
 
+from railbed import clusterfile
 from railbed.cli.slurm.ahead import Ahead
 from railbed.cli.verbs.train import command
 from railbed.cli.verbs.train.resume import EarlierRun, site_of
 from railbed.errors import UsageError
 from railbed.model.cluster import Cluster, Login, Node
+from railbed.store import open_run
 from railbed.train import recipes
 
 AHEAD = Ahead(load=command._load, probes=())
 
 
-def run_of(job: int | None) -> EarlierRun:
+def run_of(job: int | None, folder: Path = Path()) -> EarlierRun:
     nodes = {name: Node(host=name) for name in ("node1", "node2")}
     cluster = Cluster(name="own", nodes=nodes, login=Login(slurm_job=job))
     return EarlierRun(
-        id="run1", wanted="run1", job="run1", recipe=recipes.load("tiny", []), cluster=cluster, options={}
+        id="run1",
+        wanted="run1",
+        job="run1",
+        recipe=recipes.load("tiny", []),
+        folder=folder,
+        cluster=cluster,
+        options={},
     )
 
 
+@pytest.mark.usefixtures("runs_here")
 def test_in_its_own_job_it_continues_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLURM_JOB_ID", "7")
-    earlier = run_of(7)
-    assert site_of(earlier, None, AHEAD) is earlier.cluster
+    text = clusterfile.dumps(run_of(7).cluster)
+    with open_run("train", cluster_name="own", cluster_text=text) as run:
+        earlier = run_of(7, run.folder)
+    assert site_of(earlier, None, AHEAD) == earlier.cluster
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,8 @@ from railbed.cli.hints import use_cluster_file
 from railbed.cli.options import DEFAULT_CLUSTER
 from railbed.errors import UsageError
 from railbed.model.cluster import LOCAL_HOST, Cluster, Node
+from railbed.store.run import ABOUT
+from railbed.store.run_cluster import cluster_to_act_on
 
 if TYPE_CHECKING:
     from railbed.cli.slurm.ahead import Ahead
@@ -42,6 +44,8 @@ def given_cluster(file: Path | None, replay: Path | None, *, ahead: Ahead | None
         recorded = recorded_cluster_file(replay)
         if recorded:
             return clusterfile.load(recorded)
+    if DEFAULT_CLUSTER.exists() and Path(ABOUT).exists():
+        return cluster_to_act_on(Path.cwd())
     return clusterfile.load(DEFAULT_CLUSTER) if DEFAULT_CLUSTER.exists() else None
 
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from railbed.cli.background.runs import begun, cluster_of, training_run
+from railbed.cli.background.runs import begun, training_run
 from railbed.cli.run_kinds import WITH_WEIGHTS
 from railbed.cli.site import built_in_local, given_cluster
 from railbed.errors import UsageError
 from railbed.model.cluster import Cluster
 from railbed.store import NEWEST
 from railbed.store.run import ABOUT
-from railbed.store.submitted import job_of
+from railbed.store.run_cluster import cluster_to_act_on
+from railbed.store.submitted import read_job
 from railbed.train.base.files import CONFIG
 from railbed.train.results.adapter import is_adapter
 from railbed.train.results.sources import MODEL
@@ -61,11 +62,11 @@ def _of_run(word: str, cluster_file: Path | None, node: str | None) -> TrainedMo
     if started.recipe.get("traffic"):
         raise UsageError(f"{folder.name} is a network load: it trains no model and has no weights")
     own = folder / MODEL
-    if job_of(folder) and own.is_dir():
+    if read_job(folder) and own.is_dir():
         site = built_in_local()
         stored = str(own.resolve())
         return TrainedModel(cluster=site, folder=stored, node=_node(site, None), title=folder.name, is_stored=True)
-    site = (given_cluster(cluster_file, None) if cluster_file else None) or cluster_of(folder)
+    site = (given_cluster(cluster_file, None) if cluster_file else None) or cluster_to_act_on(folder)
     return TrainedModel(cluster=site, run=started.run, node=_node(site, node) if node else "", title=folder.name)
 
 

@@ -20,11 +20,13 @@ from railbed.model.events.configure import Outcome
 from railbed.model.fix import Fix
 from railbed.model.private import for_us_alone
 from railbed.model.record import Change, Finding, Record
+from railbed.store.ownership import Unprovable, is_proven, prove, read_regular
 from railbed.store.records import read_record
-from railbed.store.run import RECORDS, RunSummary, list_runs, record_lines, runs_folder
+from railbed.store.run import RECORDS, RunSummary, list_runs, read_run_in, record_lines, runs_folder
 from railbed.store.undo_steps import invalid_part
 
 FILE = "undo.jsonl"
+SUBJECT = "undo"
 _FIX: TypeAdapter[Fix] = TypeAdapter(Fix)
 
 
@@ -34,6 +36,18 @@ def save_undo(run: Path, undo: Fix) -> None:
         file.write(to_json(undo) + b"\n")
         file.flush()
         os.fsync(file.fileno())
+    with suppress(Unprovable, OSError):  # without a proof, the undo needs an answer to its question
+        if about := read_run_in(run):
+            prove(run, about.id, {SUBJECT: read_regular(run / FILE)})
+
+
+def is_own_undo(run: Path) -> bool:
+    """Whether all that undoes a run was saved by this user, on this machine."""
+    if not (run / FILE).exists():
+        return True
+    with suppress(OSError):
+        return is_proven(run, SUBJECT, read_regular(run / FILE))
+    return False
 
 
 def read_undo(run: Path) -> list[Fix]:

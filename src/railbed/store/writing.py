@@ -20,9 +20,11 @@ from pydantic_core import to_json
 
 from railbed import __version__
 from railbed.errors import UsageError, os_reason
+from railbed.model.events import TrainingStarted
 from railbed.model.private import for_us_alone
 from railbed.model.record import Finding, Record
 from railbed.model.text.scrub import scrub
+from railbed.store.ownership import Unprovable, prove, prove_training
 from railbed.store.process import this_process
 from railbed.store.records import to_line
 from railbed.store.run import (
@@ -51,8 +53,12 @@ LEAST_BYTES, LEAST_FILES = 1 << 20, 16
 class OpenRun:
     """A run that is being written."""
 
-    def __init__(self, folder: Path, summary: RunSummary, records: BinaryIO) -> None:
+    def __init__(
+        self, folder: Path, summary: RunSummary, records: BinaryIO, unproven: Unprovable | None = None
+    ) -> None:
         self.folder = folder
+        self.unproven = unproven
+        """Why the run has no proof that this user made it; None if it has."""
         self._summary = summary
         self._records = records
         self._verdicts = dict(summary.verdicts)
@@ -74,6 +80,8 @@ class OpenRun:
         if isinstance(record, Finding):
             self._verdicts[record.verdict] = self._verdicts.get(record.verdict, 0) + 1
         line = scrub(to_line(record)) + b"\n"
+        if isinstance(record, TrainingStarted) and not self.unproven:
+            prove_training(self.folder, self._summary.id, line)
         with _explained(self.folder.parent):
             # One call writes everything, unless the disk fills up: then the next call raises.
             while line:
@@ -113,7 +121,18 @@ def open_run(verb: str, *, cluster_name: str, cluster_text: str) -> Iterator[Ope
                 process=this_process(),
             )
             write_atomically(folder / ABOUT, to_json(summary, indent=1), mode=PRIVATE)
-        yield OpenRun(folder, summary, records)
+            unproven = _prove(folder, summary, cluster_text)
+        yield OpenRun(folder, summary, records, unproven)
+
+
+def _prove(folder: Path, summary: RunSummary, cluster_text: str) -> Unprovable | None:
+    """Prove who made the cluster file, and which process writes the run; return why that is impossible."""
+    contents = {"cluster": cluster_text.encode(), "process": to_json(summary.process)}
+    try:
+        prove(folder, summary.id, contents)
+    except Unprovable as reason:
+        return reason
+    return None
 
 
 def new_run(verb: str, *, cluster_name: str, status: Status = "running") -> RunSummary:

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from railbed import clusterfile
 from railbed.bench.compare.arms import ARM_VALUE, Contest
 from railbed.bench.compare.experiment import Experiment
 from railbed.errors import UsageError
@@ -17,7 +16,7 @@ from railbed.model.cluster import Cluster
 from railbed.model.events import FirstVisitDone
 from railbed.model.record import Measurement
 from railbed.store import RunSummary, read_record, read_run_in, record_lines
-from railbed.store.run import CLUSTER
+from railbed.store.run_cluster import cluster_to_read
 
 """The last event of a first visit: the experiment, and the measured paths."""
 RUNS = "`railbed bench --experiment NAME` makes a first visit"
@@ -80,7 +79,7 @@ def read_first_visit(folder: Path, cluster: Cluster) -> FirstVisit:
         raise UsageError(
             f"{folder.name} was made by another version of railbed and cannot be continued", hint=RUNS
         ) from error
-    then = clusterfile.load(folder / CLUSTER)
+    then = cluster_to_read(folder)
     if reason := cluster_mismatch(then, cluster):
         raise UsageError(
             f"{folder.name} measured another cluster: {reason}",

@@ -9,13 +9,11 @@ from pathlib import Path
 
 import typer
 
-from railbed import clusterfile
 from railbed.cli.run_kinds import TRAINING, chosen_run
 from railbed.errors import UsageError
 from railbed.model import events
-from railbed.model.cluster import Cluster
-from railbed.store import RunKind, RunSummary, list_runs, read_record, read_run_in, record_lines, runs_folder
-from railbed.store.run import CLUSTER
+from railbed.store import RunKind, RunSummary, list_runs, read_run_in, runs_folder
+from railbed.store.ownership import first_training
 
 OUTPUT = "output.txt"
 """The output of a run without a terminal."""
@@ -58,12 +56,8 @@ def training_run(wanted: str, kind: RunKind = TRAINING) -> tuple[Path, RunSummar
 
 def begun(folder: Path) -> events.TrainingStarted:
     """Return the first event of a training run."""
-    with suppress(OSError):
-        for line in record_lines(folder):
-            with suppress(ValueError):
-                record = read_record(line)
-                if isinstance(record, events.TrainingStarted):
-                    return record
+    if training := first_training(folder):
+        return training[1]
     raise UsageError(f"{folder.name} ended before its training began", hint="`railbed runs` lists runs")
 
 
@@ -75,13 +69,6 @@ def jobs_in_progress() -> dict[str, str]:
             with suppress(UsageError):
                 names[begun(runs_folder() / run.id).run] = run.id
     return names
-
-
-def cluster_of(folder: Path) -> Cluster:
-    """Return the cluster of a run, as it was then."""
-    if not (folder / CLUSTER).exists():
-        raise UsageError(f"{folder.name} has no cluster file", hint="name it with -c FILE")
-    return clusterfile.load(folder / CLUSTER)
 
 
 def summary_of(folder: Path) -> RunSummary:

@@ -6,6 +6,8 @@ import asyncio
 import sys
 from pathlib import Path
 
+from pydantic_core import to_json
+
 from railbed.cli.background.runs import summary_of, to_resume, training_run
 from railbed.cli.exits import OK
 from railbed.cli.run.signals import run_until_ended
@@ -15,6 +17,7 @@ from railbed.cli.screens.progress import working
 from railbed.errors import DeviceError, UsageError
 from railbed.model.events import Stopped
 from railbed.store import RunSummary, ask_to_end, is_being_written
+from railbed.store.ownership import is_proven
 from railbed.store.submitted import job_of
 
 END_SECONDS = 60.0
@@ -40,7 +43,7 @@ def stop_in(folder: Path, before: RunSummary, *, as_json: bool) -> int:
 
         return stop_job(folder, job.number, as_json=as_json)
     if before.status == "running":
-        _ask(before)
+        _ask(folder, before)
         with working(f"waiting for {before.id} to end its ranks"):
             run_until_ended(_await_end(folder, before))
     after = summary_of(folder)
@@ -53,10 +56,15 @@ def stop_in(folder: Path, before: RunSummary, *, as_json: bool) -> int:
     return OK
 
 
-def _ask(run: RunSummary) -> None:
+def _ask(folder: Path, run: RunSummary) -> None:
     if run.process is None:
         raise UsageError(
             f"{run.id} has no process number in its run.json", hint="end it in the terminal it was started in"
+        )
+    if not is_proven(folder, "process", to_json(run.process)):
+        raise UsageError(
+            f"{run.id} has no proof that you started its process {run.process.pid}",
+            hint=f"if it is yours, `kill {run.process.pid}` on {run.process.machine} ends it",
         )
     if ask_to_end(run.process):
         sys.stderr.write(f"stopping {run.id} …\n")

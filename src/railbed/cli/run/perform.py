@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, ExitStack, aclosing, asynccontextmanager, suppress
 from pathlib import Path
@@ -32,6 +33,8 @@ Work = Callable[[Fleet], AsyncGenerator[Record, None]]
 Take = Callable[[Record], None]
 Closing = Callable[[], Iterable[Record]]
 """Returns the last records of an interrupted verb, from its results so far."""
+ACTED_ON = ("train", "bench")
+"""Verbs whose runs later commands work on: they continue training, fetch results, and remove files of nodes."""
 Beside = Callable[[Path], AbstractContextManager[Take]]
 """Writes further files in the run's folder from its records: entered at the start of the run, left after its end."""
 
@@ -67,6 +70,8 @@ def perform(
     screen = screen or make_screen(as_json=options.json, verbose=options.verbose, cluster=cluster)
     with open_run(verb, cluster_name=cluster.name, cluster_text=text) as run, ExitStack() as stack, screen:
         also = [stack.enter_context(beside(run.folder))] if beside else []
+        if run.unproven and verb in ACTED_ON:
+            sys.stderr.write(f"railbed: later commands need -c FILE for this run: {run.unproven.message}\n")
         screen.begin(run.folder)
         unfinished = KeptRun(run)
         tally = Tally()

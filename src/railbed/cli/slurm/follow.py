@@ -7,7 +7,6 @@ import sys
 from contextlib import aclosing
 from pathlib import Path
 
-from railbed import clusterfile
 from railbed.cli.background.attach import conclude, is_drawn, parse_line
 from railbed.cli.background.runs import OUTPUT, summary_of
 from railbed.cli.exits import INTERRUPTED
@@ -23,7 +22,8 @@ from railbed.errors import UsageError
 from railbed.model.events import Notice
 from railbed.model.progress import progress
 from railbed.store import follow
-from railbed.store.run import CLUSTER, RECORDS
+from railbed.store.run import RECORDS
+from railbed.store.run_cluster import cluster_to_read
 
 POLL_SECONDS = 0.2
 
@@ -150,4 +150,4 @@ def _screen(folder: Path, verb: str, *, as_json: bool) -> Screen:
         from railbed.cli.screens.bench import BenchScreen
 
         return BenchScreen(verbose=False)
-    return make_screen(as_json=False, verbose=False, cluster=clusterfile.load(folder / CLUSTER))
+    return make_screen(as_json=False, verbose=False, cluster=cluster_to_read(folder))

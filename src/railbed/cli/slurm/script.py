@@ -30,6 +30,7 @@ PASSED = (
     "USER",
     "XDG_CACHE_HOME",
     "XDG_CONFIG_HOME",
+    "XDG_STATE_HOME",
 )
 """Variables that the job gets. By default Slurm stores all of them, passwords included."""
 WORD = re.compile(r"[A-Za-z0-9_.,:;=+@%/*&|!<>~^()\[\]-]+")

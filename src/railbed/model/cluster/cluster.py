@@ -100,6 +100,28 @@ SrunOption = Annotated[
     StringConstraints(pattern=r"^--[a-z][a-z0-9-]*(=[^\x00-\x1f\x7f]*)?$"),
     Field(json_schema_extra={"x-form": "an option of srun as one word, such as --container-image=FILE"}),
 ]
+
+
+def _is_program(word: str) -> bool:
+    """Whether a word names the same program in whichever folder railbed or the login happens to be."""
+    return not word.startswith("-") and ("/" not in word or bool(re.match(r"(~[A-Za-z0-9._-]*)?/", word)))
+
+
+def _program(value: str) -> str:
+    if not _is_program(value):
+        raise ValueError("expected an absolute path, or the name of a command")
+    return value
+
+
+def _launcher(words: tuple[str, ...]) -> tuple[str, ...]:
+    """Refuse a launcher that depends on the current folder; its further words are its own."""
+    if words and not _is_program(words[0]):
+        raise ValueError("expected its first word to be an absolute path, or the name of a command")
+    return words
+
+
+Program = Annotated[Text, AfterValidator(_program)]
+"""A program that is executed."""
 Fingerprint = Annotated[
     str,
     StringConstraints(pattern=r"^([0-9A-Fa-f]{2}:){31}[0-9A-Fa-f]{2}$"),
@@ -263,7 +285,7 @@ class Node(Part):
     """Ports on rails."""
     gpus: tuple[Gpu, ...] = ()
     """GPUs."""
-    python: Text | None = None
+    python: Program | None = None
     """The Python to train with on this node, if it differs from the one in `training`."""
 
 
@@ -324,9 +346,9 @@ class Training(Part):
     """Free disk space every node must have for checkpoints and logs, in GB."""
     workdir: Text = "~"
     """Folder on the nodes for code, checkpoints and logs."""
-    python: Text = "python3"
+    python: Program = "python3"
     """The Python to train with: a command, or the path of a virtual environment's interpreter."""
-    launcher: tuple[Text, ...] = ()
+    launcher: Annotated[tuple[Text, ...], AfterValidator(_launcher)] = ()
     """Words before that Python, which run it in a container or with other settings: `[apptainer, exec, image.sif]`."""
 
 

@@ -9,12 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from railbed import clusterfile
 from railbed.errors import RailbedError
 from railbed.model.cabling import cable_of, partner_of
 from railbed.model.cluster import Cluster, Port
 from railbed.model.series import Series
-from railbed.store.run import CLUSTER
+from railbed.store.run_cluster import cluster_to_read
 from railbed.store.timeline import Timeline
 from railbed.web.page.numbers import Floats, short
 from railbed.web.page.parameters import Window
@@ -74,7 +73,7 @@ class Topology:
 def topology_of(folder: Path) -> Topology | None:
     """Return the topology of a run; None if it has no readable cluster file or no ports."""
     try:
-        cluster = clusterfile.load(folder / CLUSTER)
+        cluster = cluster_to_read(folder)
     except (RailbedError, OSError):
         return None
     links = [_link(cluster, node, port) for node, port in cluster.ports() if _is_first_end(cluster, node, port)]

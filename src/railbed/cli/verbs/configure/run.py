@@ -34,8 +34,10 @@ from railbed.model.text.amount import plural
 from railbed.parsing.nexus.switch_lock import Holder
 from railbed.store import RunKind, list_runs, write_atomically
 from railbed.store.lock import only_one
+from railbed.store.undo import FILE as UNDO_FILE
 from railbed.store.undo import (
     devices_to_undo,
+    is_own_undo,
     read_results,
     read_undo,
     save_undo,
@@ -231,6 +233,11 @@ def _undo_request(cluster: Cluster, wanted: Wanted, callbacks: Callbacks) -> Und
                 f"{later[device]} changed {device} after {folder.name}",
                 hint=f"undo that first: `railbed configure --undo {later[device]}`",
             )
+    if wanted.yes and not is_own_undo(folder):
+        raise UsageError(
+            f"{folder.name} has no proof that its {UNDO_FILE} was saved by you on this machine",
+            hint="leave out --yes, and read what would be executed",
+        )
     changes, results = read_results(folder)
     return UndoRequest(
         terms=UndoTerms(run=folder.name, overwrite=wanted.overwrite),

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 
-from railbed import clusterfile
 from railbed.catalog import choose
 from railbed.cli.exits import FOUND, OK
 from railbed.cli.hints import advised, use_cluster_file
@@ -19,7 +18,7 @@ from railbed.diagnose.judge import all_rules, diagnose
 from railbed.errors import ClusterFileError, UsageError
 from railbed.model.cluster import Cluster
 from railbed.model.record import Finding, Verdict
-from railbed.store.run import CLUSTER
+from railbed.store.run_cluster import cluster_to_read
 from railbed.store.timeline import Timeline
 
 CLUSTER_OPTIONS = ("-c", "--cluster")
@@ -97,7 +96,7 @@ def verdicts_of(folder: Path, timeline: Timeline) -> list[Finding]:
 
 def _cluster(folder: Path) -> Cluster:
     try:
-        return clusterfile.load(folder / CLUSTER)
+        return cluster_to_read(folder)
     except ClusterFileError as error:
         raise UsageError(
             f"{folder.name} has no readable copy of its cluster file: {str(error).splitlines()[0]}",

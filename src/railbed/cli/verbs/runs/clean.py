@@ -12,7 +12,7 @@ from typing import TypeVar
 import typer
 from rich.text import Text
 
-from railbed.cli.background.runs import begun, cluster_of
+from railbed.cli.background.runs import begun
 from railbed.cli.console import SafeConsole
 from railbed.cli.exits import DEVICE, FOUND, OK
 from railbed.cli.run.signals import run_until_ended
@@ -27,6 +27,7 @@ from railbed.model.cluster import Cluster
 from railbed.model.text.amount import size
 from railbed.model.text.printable import printable
 from railbed.store import NEWEST, RunSummary, is_own_folder, list_runs, remove_run, runs_folder, similar_names
+from railbed.store.run_cluster import ForeignRun, cluster_to_act_on
 from railbed.transport.base import Target, targets_of
 from railbed.transport.connect import live_connector
 
@@ -93,6 +94,7 @@ def clean(wish: Wish) -> int:
     silent = {node: listing for node, listing in listings.items() if isinstance(listing, DeviceError)}
     show = _show_json if wish.json else _show
     show(plan, silent)
+    _explain_foreign(plan)
     if not (plan.here or plan.there):
         return DEVICE if silent else OK
     if not (wish.yes or _agreed(wish, plan)):
@@ -106,8 +108,10 @@ def _local(summary: RunSummary, nodes: Nodes) -> LocalRun:
     job, used = "", []
     if summary.verb in ON_NODES:
         try:
-            used = nodes.add(cluster_of(folder))
+            used = nodes.add(cluster_to_act_on(folder))
             job = begun(folder).run if summary.verb == "train" else ""
+        except ForeignRun:
+            return LocalRun(summary=summary, folder=folder, size=size_of(folder), is_foreign=True)
         except (RailbedError, OSError, ValueError, KeyError):
             pass  # it ended before its training began, and left nothing on nodes
     return LocalRun(summary=summary, folder=folder, size=size_of(folder), job=job, nodes=used if job else ())
@@ -211,6 +215,14 @@ def _show(plan: CleanUpPlan, silent: dict[str, DeviceError]) -> None:
     for node, error in silent.items():
         sentence = f"{node} cannot be reached, and files that runs left there stay: {error.message}"
         err.print(Text(printable(sentence), style="red"), soft_wrap=True)
+
+
+def _explain_foreign(plan: CleanUpPlan) -> None:
+    if foreign := [run.summary.id for run in plan.here if run.is_foreign]:
+        sentence = f"the nodes of {', '.join(foreign)} were not reached: nothing proves that you made these runs here"
+        sys.stderr.write(
+            f"{printable(sentence)}\n  to clean nodes of your own as well, name their cluster file: -c FILE\n"
+        )
 
 
 def _lines(plan: CleanUpPlan) -> Iterator[tuple[int, float, str]]:

@@ -25,6 +25,8 @@ class LocalRun:
     job: str = ""
     """Its name on the nodes; empty if it left nothing there."""
     nodes: Sequence[str] = ()
+    is_foreign: bool = False
+    """It may be another user's: its nodes are not reached."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

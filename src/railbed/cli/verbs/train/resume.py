@@ -11,13 +11,15 @@ from typing import Any, TypeVar, cast
 
 import typer
 
-from railbed.cli.background.runs import begun, cluster_of, to_attach, to_stop, training_run, was_given
+from railbed.cli.background.runs import begun, to_attach, to_stop, training_run, was_given
 from railbed.cli.run_kinds import RESTARTABLE, RESUMABLE
 from railbed.cli.site import LOCAL_NAME, built_in_local, given_cluster
 from railbed.cli.slurm.ahead import Ahead
 from railbed.errors import UsageError
 from railbed.model.cluster import Cluster
 from railbed.store import NEWEST
+from railbed.store.run import CLUSTER
+from railbed.store.run_cluster import cluster_to_act_on, cluster_to_read
 from railbed.train import recipes
 from railbed.train.recipe import Recipe
 
@@ -34,7 +36,9 @@ class EarlierRun:
     job: str
     """The name under which the nodes store its state."""
     recipe: Recipe
+    folder: Path
     cluster: Cluster
+    """As data: only `site_of` returns one to work on."""
     options: Mapping[str, Any]
     """Its options: `ranks`, `minimum`, `transport`, `sample_seconds`; runs of an older railbed may lack some."""
 
@@ -63,6 +67,7 @@ def earlier_run(wanted: str, *, from_start: bool) -> EarlierRun:
         wanted=summary.id if wanted == NEWEST else wanted,
         job=started.run,
         recipe=recipe,
+        folder=folder,
         cluster=_cluster(folder),
         options={name: value for name, value in options.items() if value is not None},
     )
@@ -77,9 +82,10 @@ def site_of(earlier: EarlierRun, file: Path | None, ahead: Ahead) -> Cluster:
     """Return where it continues: on its own cluster, or on another that has at least one of its nodes."""
     if file is None:
         _require_own_job(earlier)
-        nodes = ", ".join(earlier.cluster.nodes)
-        sys.stderr.write(f"{earlier.id} continues on its own cluster, {earlier.cluster.name} ({nodes})\n")
-        return earlier.cluster
+        cluster = _unless_built_in(cluster_to_act_on(earlier.folder))
+        nodes = ", ".join(cluster.nodes)
+        sys.stderr.write(f"{earlier.id} continues on its own cluster, {cluster.name} ({nodes})\n")
+        return cluster
     other = given_cluster(file, None, ahead=ahead) or built_in_local()
     if not other.nodes.keys() & earlier.cluster.nodes.keys():
         own = "leave out --cluster: the cluster file that is stored with the run is used"
@@ -108,6 +114,11 @@ def _job_with_a_node_of(earlier: EarlierRun) -> str:
 
 
 def _cluster(folder: Path) -> Cluster:
-    cluster = cluster_of(folder)
+    if not (folder / CLUSTER).exists():
+        raise UsageError(f"{folder.name} has no cluster file", hint="resume another run")
+    return _unless_built_in(cluster_to_read(folder))
+
+
+def _unless_built_in(cluster: Cluster) -> Cluster:
     is_built_in = cluster.name == LOCAL_NAME and cluster.nodes.keys() == built_in_local().nodes.keys()
     return built_in_local() if is_built_in else cluster

@@ -1,0 +1,215 @@
+"""The folder of a run that somebody else made is data: it starts no program and reaches no host."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from railbed.errors import UsageError
+from railbed.store import open_run
+from railbed.store.ownership import KEY, PROOF, is_proven, own_cluster_file, prove
+from railbed.store.run_cluster import ForeignRun, cluster_to_act_on, cluster_to_read
+from railbed.store.submitted import job_of, note_job, read_job
+from railbed.store.undo import FILE, is_own_undo
+from railbed.train import recipes
+from tests.support.cli import Result, railbed
+from tests.support.events import event
+
+NO_PROOF = "has no proof that you made it here"
+CHECKPOINT = event(name="checkpoint", subject="job1", data={"step": 2})
+
+
+class Planted:
+    """A folder with a training run whose cluster file names a program and a host of the attacker."""
+
+    def __init__(self, folder: Path, listening: socket.socket) -> None:
+        self.folder = folder
+        self.executed = folder / "executed"
+        self.listening = listening
+        program = folder / "python"
+        program.write_text(f'#!/bin/sh\ntouch {self.executed}\nexec {sys.executable} "$@"\n')
+        program.chmod(0o755)
+        port = listening.getsockname()[1]
+        self.cluster = f"""name: here
+training: {{workdir: {folder / "work"}}}
+nodes:
+  here: {{host: local, python: {program}}}
+  there: {{host: 127.0.0.1, login: {{port: {port}, user: root, password: {{env: OTHER_SECRET}}}}}}
+"""
+        self.run = self.made()
+
+    def made(self) -> Path:
+        with open_run("train", cluster_name="here", cluster_text=self.cluster) as run:
+            recipe = recipes.load("tiny", []).to_plain()
+            run.append(event(name="training", subject="job1", data={"run": "job1", "recipe": recipe}))
+            run.append(CHECKPOINT)
+            run.finish("stopped", 130)
+        return run.folder
+
+    def become_foreign(self) -> None:
+        """Replace the proof by that of another key, as on another machine."""
+        proofs = json.loads((self.run / PROOF).read_text())
+        proofs["macs"] = dict.fromkeys(proofs["macs"], "0" * 64)
+        (self.run / PROOF).write_text(json.dumps(proofs))
+
+    def railbed(self, *words: str) -> Result:
+        return railbed(self.folder, *words, timeout=120, OTHER_SECRET="1234")  # noqa: S106
+
+    def is_reached(self) -> bool:
+        """Whether anything was executed or anybody connected."""
+        self.listening.setblocking(False)
+        try:
+            self.listening.accept()[0].close()
+        except BlockingIOError:
+            return self.executed.exists()
+        return True
+
+
+@pytest.fixture
+def planted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Planted]:
+    monkeypatch.setenv("RAILBED_RUNS", str(tmp_path / "runs"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        yield Planted(tmp_path, listening)
+
+
+@pytest.mark.parametrize(
+    "words", [("train", "--resume", "RUN"), ("export", "RUN", "model"), ("generate", "RUN")], ids=" ".join
+)
+def test_no_verb_acts_on_the_cluster_of_a_foreign_run(planted: Planted, words: tuple[str, ...]) -> None:
+    planted.become_foreign()
+    for name in (planted.run.name, str(planted.run)):
+        result = planted.railbed(*(name if word == "RUN" else word for word in words))
+        assert (result.code, NO_PROOF in result.err) == (2, True), result.err
+        assert "-c FILE" in result.err
+    assert not planted.is_reached()
+
+
+def test_cleaning_does_not_reach_the_nodes_of_a_foreign_run(planted: Planted) -> None:
+    planted.become_foreign()
+    listing = planted.railbed("runs", "--clean")
+    assert f"the nodes of {planted.run.name} were not reached" in listing.err
+    assert planted.run.exists()
+    removing = planted.railbed("runs", "--clean", "--yes")
+    assert (removing.code, planted.run.exists()) == (0, False), removing.err
+    assert not planted.is_reached()
+
+
+def test_the_nodes_of_an_own_run_are_reached(planted: Planted) -> None:
+    copy = planted.run.rename(planted.folder / "copy")
+    shutil.copytree(copy, planted.run)
+    planted.railbed("runs", "--clean")
+    assert planted.executed.exists()
+    assert cluster_to_act_on(copy) == cluster_to_read(copy)
+
+
+def test_a_run_of_another_verb_needs_no_training_to_be_own(planted: Planted) -> None:
+    with open_run("bench", cluster_name="here", cluster_text=planted.cluster) as run:
+        run.finish("done", 0)
+    assert cluster_to_act_on(run.folder).name == "here"
+
+
+@pytest.mark.parametrize("verb", [("report",), ("diagnose",), ("runs",), ("train", "--attach")], ids=" ".join)
+def test_verbs_that_read_treat_a_foreign_run_as_data(planted: Planted, verb: tuple[str, ...]) -> None:
+    planted.become_foreign()
+    result = planted.railbed(*verb, *(() if verb == ("runs",) else (planted.run.name,)))
+    assert NO_PROOF not in result.err
+    assert not planted.is_reached()
+
+
+def test_in_the_folder_of_a_foreign_run_its_cluster_file_is_not_the_default(planted: Planted) -> None:
+    planted.become_foreign()
+    result = railbed(planted.run, "check", timeout=120)
+    assert (result.code, NO_PROOF in result.err) == (2, True), result.err
+    assert not planted.is_reached()
+
+
+def test_what_is_changed_or_lacks_a_proof_is_foreign(planted: Planted) -> None:
+    assert own_cluster_file(planted.run)
+    changes = {
+        "cluster.yaml": planted.cluster.replace("name: here", "name: else"),
+        PROOF: "{}",
+        "run.json": (planted.run / "run.json").read_text().replace(planted.run.name, "20200101-000000-train"),
+        "records.jsonl": (planted.run / "records.jsonl").read_text().replace("job1", "job2"),
+    }
+    for name, text in changes.items():
+        before = (planted.run / name).read_text()
+        (planted.run / name).write_text(text)
+        with pytest.raises(ForeignRun):
+            cluster_to_act_on(planted.run)
+        (planted.run / name).write_text(before)
+    first = json.dumps(json.loads((planted.run / "records.jsonl").read_text().splitlines()[0].replace("job1", "job2")))
+    before = (planted.run / "records.jsonl").read_text()
+    (planted.run / "records.jsonl").write_text(f"{first}\n{before}")
+    assert own_cluster_file(planted.run) is None
+    (planted.run / "records.jsonl").write_text(before)
+    assert own_cluster_file(planted.run)
+
+
+def test_a_planted_pipe_does_not_block(planted: Planted) -> None:
+    (planted.run / PROOF).unlink()
+    os.mkfifo(planted.run / PROOF)
+    assert own_cluster_file(planted.run) is None
+
+
+def test_only_the_own_process_is_stopped(planted: Planted) -> None:
+    with subprocess.Popen(["sleep", "60"]) as process:
+        started = int(Path(f"/proc/{process.pid}/stat").read_bytes().rpartition(b")")[2].split()[19])
+        with open_run("train", cluster_name="here", cluster_text=planted.cluster) as run:
+            run.append(event(name="training", subject="job1", data={"run": "job1", "recipe": {}}))
+            about = json.loads((run.folder / "run.json").read_text())
+            about["process"] |= {"pid": process.pid, "started": started}
+            (run.folder / "run.json").write_text(json.dumps(about))
+            result = planted.railbed("train", "--stop", run.folder.name)
+            assert (result.code, f"`kill {process.pid}`" in result.err) == (2, True), result.err
+            assert process.poll() is None
+            run.finish("done", 0)
+        process.kill()
+
+
+def test_only_the_own_job_is_asked_for(planted: Planted) -> None:
+    note_job(planted.run, 7)
+    assert job_of(planted.run) == read_job(planted.run)
+    (planted.run / "job.json").write_text((planted.run / "job.json").read_text().replace("7", "8", 1))
+    assert job_of(planted.run) is None
+    assert read_job(planted.run) is not None
+
+
+def test_the_key_is_private(planted: Planted, tmp_path: Path) -> None:
+    folder = tmp_path / "state" / "railbed"
+    assert (folder.stat().st_mode & 0o777, (folder / KEY).stat().st_mode & 0o777) == (0o700, 0o600)
+    assert [path.name for path in folder.iterdir()] == [KEY]
+    (folder / KEY).chmod(0o644)
+    assert own_cluster_file(planted.run) is None
+    with pytest.raises(UsageError, match="open to other accounts"):
+        prove(planted.run, planted.run.name, {"cluster": b""})
+    (folder / KEY).chmod(0o600)
+    (folder / KEY).rename(tmp_path / "moved")
+    (folder / KEY).symlink_to(tmp_path / "moved")
+    assert not is_proven(planted.run, "cluster", planted.cluster.encode())
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give folders away")
+@pytest.mark.usefixtures("runs_here")
+def test_root_makes_no_key_in_the_home_of_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "home").mkdir()
+    os.chown(tmp_path / "home", 65534, 65534)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "home" / "state"))
+    with open_run("train", cluster_name="here", cluster_text="name: here\nnodes: {here: {host: local}}\n") as run:
+        assert "belongs to another account" in str(run.unproven)
+        run.finish("done", 0)
+    assert list((tmp_path / "home").iterdir()) == []
+
+
+def test_an_undo_that_was_changed_needs_an_answer(planted: Planted) -> None:
+    assert is_own_undo(planted.run)
+    (planted.run / FILE).write_text("{}\n")
+    assert not is_own_undo(planted.run)
