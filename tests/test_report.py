@@ -60,6 +60,20 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
     assert (tmp_path / "real.html").read_text() != "old"
 
 
+@pytest.mark.parametrize("target", ["precious", "folder", "missing", "report.html"])
+def test_a_link_that_is_planted_in_the_run_is_replaced(tmp_path: Path, target: str) -> None:
+    run = plain_run()
+    (tmp_path / "precious").write_text("old")
+    (tmp_path / "folder").mkdir()
+    planted = run / "report.html"
+    planted.symlink_to("report.html" if target == "report.html" else tmp_path / target)
+    assert railbed(tmp_path, "report", run).code == 0
+    assert not planted.is_symlink()
+    assert planted.read_text().startswith("<!doctype html>")
+    assert (tmp_path / "precious").read_text() == "old"
+    assert not (tmp_path / "missing").exists()
+
+
 def test_wrong_input_is_one_sentence(tmp_path: Path) -> None:
     assert_one_sentence(railbed(tmp_path, "report"), 2, "there is no run in", "railbed check")
     run = plain_run()

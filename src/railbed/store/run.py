@@ -12,6 +12,7 @@ import fcntl
 import json
 import os
 import re
+import secrets
 import shutil
 import stat
 from collections.abc import Iterator, Sequence
@@ -173,9 +174,9 @@ def write_atomically(path: Path, data: bytes, *, mode: int = 0o666) -> None:
 @contextmanager
 def replacing(path: Path, *, mode: int = 0o666) -> Iterator[BinaryIO]:
     """Write a temporary file; at the end, flush it to disk and rename it. If that fails, nothing has changed."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
     try:
-        with open(temporary, "wb", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW, mode)) as file:
+        with open(temporary, "xb", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW, mode)) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())

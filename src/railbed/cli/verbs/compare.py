@@ -102,7 +102,7 @@ def _like(other: Path) -> RunKind:
 
 def _page(document: Report, path: Path, *, as_json: bool) -> None:
     """Write the page and print its path, with the same wording as `report`."""
-    write_page(path, as_html(document).encode())
+    write_page(path, as_html(document).encode(), typed=True)
     if as_json:
         written = events.ComparisonWritten(
             subject=document.title,

@@ -72,7 +72,7 @@ def report_command(
         activity.begin("writing the report")
         document = describe(data)
         text = _written(document, folder, form)
-    write_page(path, text, hint="" if output else "--output FILE writes it elsewhere")
+    write_page(path, text, typed=output is not None, hint="" if output else "--output FILE writes it elsewhere")
     if as_records:
         written = ReportWritten(
             subject=folder.name,

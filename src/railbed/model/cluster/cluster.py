@@ -107,21 +107,19 @@ def _is_program(word: str) -> bool:
     return not word.startswith("-") and ("/" not in word or bool(re.match(r"(~[A-Za-z0-9._-]*)?/", word)))
 
 
-def _program(value: str) -> str:
-    if not _is_program(value):
-        raise ValueError("expected an absolute path, or the name of a command")
-    return value
+def _program(word: str) -> str:
+    if _is_program(word):
+        return word
+    raise ValueError("expected an absolute path, or the name of a command")
 
 
 def _launcher(words: tuple[str, ...]) -> tuple[str, ...]:
-    """Refuse a launcher that depends on the current folder; its further words are its own."""
-    if words and not _is_program(words[0]):
-        raise ValueError("expected its first word to be an absolute path, or the name of a command")
-    return words
+    if not words or _is_program(words[0]):
+        return words
+    raise ValueError("expected its first word to be an absolute path, or the name of a command")
 
 
 Program = Annotated[Text, AfterValidator(_program)]
-"""A program that is executed."""
 Fingerprint = Annotated[
     str,
     StringConstraints(pattern=r"^([0-9A-Fa-f]{2}:){31}[0-9A-Fa-f]{2}$"),
