@@ -56,6 +56,14 @@ def pytest_xdist_setupnodes(config: pytest.Config, specs: Sequence[execnet.XSpec
     fork_workers(config, specs)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _own_key(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The key that proves whose runs are whose is made for the tests, whatever home folder they set."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state", numbered=True)))
+        yield
+
+
 @pytest.fixture
 def update(request: pytest.FixtureRequest) -> bool:
     return bool(request.config.getoption("--update"))

@@ -34,6 +34,9 @@ def optional(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     return st.one_of(st.none(), strategy)
 
 
+PROGRAMS = st.one_of(
+    TEXTS.filter(lambda text: "/" not in text and not text.startswith("-")), TEXTS.map("/opt/{}".format)
+)
 SECRETS = st.one_of(
     st.builds(Secret, env=st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,8}", fullmatch=True)),
     st.builds(Secret, keyring=TEXTS),
@@ -64,8 +67,8 @@ TRAININGS = st.builds(
     rendezvous_port=PORTS,
     min_disk_gb=st.floats(0, allow_infinity=False, allow_nan=False),
     workdir=TEXTS,
-    python=TEXTS,
-    launcher=st.lists(TEXTS, max_size=3).map(tuple),
+    python=PROGRAMS,
+    launcher=st.one_of(st.just(()), st.tuples(PROGRAMS), st.tuples(PROGRAMS, TEXTS)),
 )
 GPUS = st.lists(st.builds(Gpu, name=TEXTS, memory_gb=optional(POSITIVE)), max_size=3).map(tuple)
 
@@ -99,7 +102,7 @@ def nodes_of(draw: st.DrawFn, number: int, rails: dict[str, Rail]) -> Node:
         login=draw(st.one_of(st.just(Login()), LOGINS)),
         ports=tuple(ports),
         gpus=draw(GPUS),
-        python=draw(st.one_of(st.none(), TEXTS)),
+        python=draw(st.one_of(st.none(), PROGRAMS)),
     )
 
 

@@ -171,7 +171,7 @@ def cache_variables() -> dict[str, str]:
 
 def call(folder: Path, *arguments: str | Path, **variables: str) -> Result:
     """Run `railbed` with the cache of whoever runs the tests: labs share a machine, and images are made once."""
-    return railbed(folder, *arguments, stdin=b"", timeout=UP_SECONDS, **cache_variables(), **variables)
+    return railbed(folder, *arguments, stdin=b"", timeout=UP_SECONDS, **{**cache_variables(), **variables})
 
 
 @contextmanager

@@ -56,7 +56,7 @@ def layouts(cluster: Cluster) -> dict[str, tuple[Series, ...]]:
 
 
 def _series(device: str, ports: list[str], *, of_switch: bool) -> Iterator[Series]:
-    parts = {"": ("",), "priority": ("0", "3"), "queue": ("0", "3"), "gpu": ("0",)}
+    parts = {"": ("",), "priority": ("0", "3"), "queue": ("0", "3"), "gpu": ("0",), "peer": ("10.1.0.9",)}
     for meter in METERS.values():
         if meter.part == "rank" or meter.name.startswith(OF_SWITCHES) is not of_switch:
             continue

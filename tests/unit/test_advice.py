@@ -74,8 +74,8 @@ def test_records_are_kept_and_shown_with_it() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message", "hint"),
     [
-        (["compare"], "Missing argument 'A'", "`railbed compare --help` shows how it is used"),
-        (["compare", "a"], "Missing argument 'B'", "`railbed compare --help`"),
+        (["compare"], "Missing argument 'RUN'", "`railbed compare --help` shows how it is used"),
+        (["compare", "a"], "Missing argument 'OTHER_RUN'", "`railbed compare --help`"),
         (["lab", "fault", "mtu", "node1"], "Missing argument 'VALUE'", "`railbed lab fault mtu --help`"),
         (["lab"], "Missing command", "`railbed lab --help`"),
         (["check", "--jsno"], "No such option: --jsno; did you mean --json?", "`railbed check --help`"),

@@ -36,7 +36,7 @@ from railbed.cli.verbs.train.options import (
 from railbed.model.cluster import Cluster
 from railbed.model.limits import DEVICE_SECONDS
 from railbed.model.probe import Probe
-from railbed.probes import disk, firewall, ip_route, limits, listening, memory, torch
+from railbed.probes import agents, disk, firewall, ip_route, limits, listening, memory, torch
 
 if TYPE_CHECKING:
     from railbed.cli.verbs.train.resume import EarlierRun
@@ -54,6 +54,7 @@ NEXT = (
 LAST = "railbed.store.series"
 """What the first sample needs: it loads numpy, and comes while ranks are started."""
 PROBES: tuple[Probe[Any], ...] = (
+    agents.PROBE,
     disk.PROBE,
     firewall.PROBE,
     ip_route.PROBE,
