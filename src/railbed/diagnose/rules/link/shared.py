@@ -3,8 +3,8 @@
 What
 ----
 Programs that are not part of the training moved much data over a rail, while packets waited in the interface's queue,
-or the ranks waited longer than usual for the network. Or they took a fifth of the speed that the cluster file
-has for the rail. Traffic that disturbs nothing gives no verdict.
+or the ranks waited longer than usual for the network, or ended no step at all. Or they took a fifth of the speed that
+the cluster file has for the rail. Traffic that disturbs nothing gives no verdict.
 
 The sampler counts the bytes of every TCP connection, and which of them processes of the training hold; the rest of
 what the interface carried is foreign. Peers and programs are known for TCP connections. UDP has no connections, and
@@ -31,6 +31,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
 
 from railbed.diagnose.evidence import Evidence, NotMeasured, PortView, RailView
 from railbed.diagnose.rule import Judgement, Rule, fail
@@ -42,6 +45,8 @@ from railbed.model.record import Verdict
 from railbed.model.text.amount import duration, size
 
 SHARE_OF_SPEED = 0.2
+STANDSTILL_SECONDS, STANDSTILL_STEPS = 3.0, 4
+"""A training without a step for as long as both stands still, which may be until its ranks start again."""
 LONGER, SHARE_OF_STEP = 1.5, 0.1
 """How many times as long as usual ranks wait for the network, and by which share of a usual step at least."""
 
@@ -72,25 +77,28 @@ def _judge_foreign(foreign: Foreign, ends: Sequence[str] = ()) -> Iterator[Judge
     backlog = foreign.port.try_read("qdisc_backlog_bytes") if foreign.direction == "tx" else None
     waits = bool(backlog and middle(backlog.within(foreign.span)) > 0)
     longer = _longer_wait(foreign.port.evidence, foreign.span)
+    still = _standstill(foreign.port.evidence, foreign.span)
     speed = _speed(foreign.port)
-    if not (waits or longer or (speed and foreign.rate >= SHARE_OF_SPEED * speed)):
+    if not (waits or longer or still or (speed and foreign.rate >= SHARE_OF_SPEED * speed)):
         return
     effect = f"; {size(backlog.mean(foreign.span))} waited in the queue" if backlog and waits else ""
     if longer:
         effect += (
             f"; ranks waited {duration(longer.seconds)} per step for the network, usually {duration(longer.usual)}"
         )
+    if still:
+        effect += f"; no step ended for {duration(still)}"
     judgement = fail(
         f"{described(foreign, ends)}{effect}",
         foreign.span,
         *foreign.signals,
         *([backlog] if backlog and waits else []),
-        certainty="certain" if foreign.has_peers and (waits or not longer) else "likely",
+        certainty="certain" if foreign.has_peers and (waits or not (longer or still)) else "likely",
         subject=foreign.port.subject,
         expected="no other traffic on the rails of a training",
         evidence="\n".join(foreign.programs),
     )
-    yield judgement if waits or longer else replace(judgement, verdict=Verdict.WARN)
+    yield judgement if waits or longer or still else replace(judgement, verdict=Verdict.WARN)
 
 
 def _longer_wait(evidence: Evidence, span: Span) -> SlowNetwork | None:
@@ -103,6 +111,17 @@ def _longer_wait(evidence: Evidence, span: Span) -> SlowNetwork | None:
         if seconds >= LONGER * usual and seconds - usual >= SHARE_OF_STEP * middle([step.usual for step in steps]):
             return SlowNetwork(span, seconds, usual)
     return None
+
+
+def _standstill(evidence: Evidence, span: Span) -> float:
+    """Return for how long no rank ended a step, if that began in a span and is much longer than a step; else 0."""
+    steps = evidence.all_of("step_seconds")
+    if not steps:
+        return 0.0
+    ends = np.unique(np.concatenate([signal.times[np.isfinite(signal.values)] for signal in steps]))
+    least = max(STANDSTILL_SECONDS, STANDSTILL_STEPS * middle([signal.usual for signal in steps]))
+    gaps = (end - start for start, end in pairwise(ends) if span.start <= start <= span.end)
+    return max((float(gap) for gap in gaps if gap >= least), default=0.0)
 
 
 def _speed(port: PortView) -> float | None:
