@@ -18,6 +18,7 @@ from railbed.fleet.change import NotChanged, Refused, commit
 from railbed.model.fix import FileStep, Fix, Persistence, run
 from railbed.transport.base import Target
 from railbed.transport.connect import live_connector
+from tests.support.strangers import local_user
 
 pytestmark = pytest.mark.skipif(
     os.geteuid() != 0 or not shutil.which("useradd"), reason="needs root, to create another user"
@@ -28,10 +29,8 @@ SECRET = "content-of-a-file-that-is-restored"  # noqa: S105
 @pytest.fixture(scope="module")
 def stranger() -> Iterator[str]:
     """A user of this machine who is neither root nor the login."""
-    name = f"railbed-test-{os.getpid()}"
-    subprocess.run(["useradd", "--no-create-home", "--shell", "/bin/sh", name], check=True, timeout=60)
-    yield name
-    subprocess.run(["userdel", name], check=True, timeout=60)
+    with local_user() as name:
+        yield name
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from railbed.store.cache import cache_folder
 from tests.support.cli import environment
 
 AS_NOBODY = """
@@ -78,12 +77,3 @@ def test_parts_of_the_cache_may_be_foreign(tmp_path: Path) -> None:
     home.mkdir(parents=True)
     ((code, stderr),) = run_as_nobody(tmp_path / "work", home, ["train", "tiny"], under="XDG_CACHE_HOME")
     assert (code, f"`sudo chown -R nobody {home}`" in stderr) == (2, True), stderr
-
-
-def test_a_cache_that_others_share_with_us_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RAILBED_CACHE", str(tmp_path))
-    assert cache_folder("labs") == tmp_path / "labs"
-    (tmp_path / "labs").mkdir()
-    if os.geteuid() == 0:
-        os.chown(tmp_path / "labs", 65534, 65534)
-    assert cache_folder("labs") == tmp_path / "labs"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import secrets
 import shutil
 import subprocess
 import tempfile
@@ -18,21 +19,7 @@ def as_stranger(script: str, *arguments: str | Path) -> str:
     """Run a shell script as the user nobody; the test is skipped if that is not allowed."""
     if os.geteuid() != 0:
         pytest.skip("being another user needs root")
-    about = pwd.getpwnam("nobody")
-    done = subprocess.run(
-        ["/bin/sh", "-ec", script, "sh", *map(str, arguments)],
-        user=about.pw_uid,
-        group=about.pw_gid,
-        extra_groups=[],
-        umask=0o022,
-        cwd="/",
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    return run_as("nobody", script, *arguments)
 
 
 @contextmanager
@@ -44,3 +31,41 @@ def open_folder(mode: int = 0o1777) -> Iterator[Path]:
         yield folder.resolve()
     finally:
         shutil.rmtree(folder)
+
+
+@contextmanager
+def local_user() -> Iterator[str]:
+    """Create an account on this machine, and remove it; the test is skipped if that is not possible."""
+    if os.geteuid() != 0 or not shutil.which("useradd"):
+        pytest.skip("creating another user needs root and useradd")
+    name = f"railbed-{os.getpid()}-{secrets.token_hex(2)}"
+    subprocess.run(["useradd", "--no-create-home", "--shell", "/bin/sh", name], check=True, timeout=60)
+    try:
+        yield name
+    finally:
+        subprocess.run(["userdel", name], check=True, timeout=60)
+
+
+def start_as(name: str, script: str, *arguments: str | Path) -> subprocess.Popen[str]:
+    """Start a shell script as a user of this machine; its standard input and output are pipes."""
+    about = pwd.getpwnam(name)
+    return subprocess.Popen(
+        ["/bin/sh", "-ec", script, "sh", *map(str, arguments)],
+        user=about.pw_uid,
+        group=about.pw_gid,
+        extra_groups=[],
+        umask=0o022,
+        cwd="/",
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def run_as(name: str, script: str, *arguments: str | Path) -> str:
+    """Run a shell script as a user of this machine, and return what it printed."""
+    with start_as(name, script, *arguments) as process:
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    return out

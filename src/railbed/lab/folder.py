@@ -11,7 +11,7 @@ import json
 import os
 import re
 import secrets
-import shutil
+import stat
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -20,20 +20,31 @@ from pathlib import Path
 from typing import Any
 
 from railbed.errors import UsageError, os_reason
+from railbed.lab.host import HostFault
 from railbed.lab.model import Fault, Lab, Spec
 from railbed.lab.removal import remove_tree
 from railbed.model.cluster import Cluster
-from railbed.store.cache import cache_folder, refuse_foreign
+from railbed.store import write_atomically
+from railbed.store.cache import cache_folder, make_folder, open_private, read_cached, refuse_foreign, refuse_planted
+from railbed.store.run import PRIVATE
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,31}")
 ABOUT = "lab.json"
 DEFAULT_NAME = "lab"
 NUMBERS = range(1, 255)
 LOCK_SECONDS = 5.0
+HOMES = "homes"
+"""Folder in a lab's with the home folders of its nodes, in which they may have put anything."""
+MACHINE = Path("/run/railbed")
+"""Folder of root alone whose lock is that of the machine; others could hold the lock of one that they can open."""
 
 
 class LabBusy(UsageError):
     """Another railbed works on this lab right now."""
+
+
+class NumberTaken(UsageError):
+    """Another process of this machine has just begun to use the addresses of a lab's number."""
 
 
 def labs_folder() -> Path:
@@ -72,10 +83,11 @@ def remove_empty() -> Iterator[str]:
     """Remove folders without a lab.json that nobody has locked, and yield their names."""
     with suppress(OSError):
         for path in sorted(labs_folder().iterdir()):
+            refuse_foreign(path)
             if not (path / ABOUT).exists():
-                with suppress(OSError, LabBusy), _flock(path, seconds=0):
+                with suppress(OSError, LabBusy, HostFault), _flock(path, seconds=0):
                     if not (path / ABOUT).exists():
-                        shutil.rmtree(path)
+                        remove_tree(path)
                         yield path.name
 
 
@@ -114,13 +126,12 @@ def created(spec: Spec, taken: set[int]) -> Iterator[Lab]:
     folder = labs_folder() / spec.name
     with ExitStack() as held:
         try:
-            labs_folder().mkdir(parents=True, exist_ok=True)
-            with _flock(labs_folder()):
+            with _flock(make_folder("labs")):
                 if _load(folder):
                     hint = f"`railbed lab down --name {spec.name}` ends it; --name chooses another name"
                     raise UsageError(f"lab {spec.name!r} already exists", hint=hint)
                 number = _free_number(taken)
-                folder.mkdir(mode=0o700, exist_ok=True)
+                _make_empty(folder)
                 # Locked before anyone can see it: others remove a lab that is neither up nor locked.
                 held.enter_context(_flock(folder))
                 lab = Lab(spec=spec, number=number, id=secrets.token_hex(2), folder=folder)
@@ -128,6 +139,21 @@ def created(spec: Spec, taken: set[int]) -> Iterator[Lab]:
         except OSError as error:
             raise UsageError(f"{error.filename or folder} cannot be written: {os_reason(error)}") from error
         yield lab
+
+
+def renumber(lab: Lab, taken: set[int]) -> Lab:
+    """Give a lab another number, which is neither another lab's nor in `taken`."""
+    with _flock(labs_folder()):
+        other = replace(lab, number=_free_number(taken))
+        save(other)
+    return other
+
+
+def _make_empty(folder: Path) -> None:
+    """Create a folder without remains: the files of a lab are written without another look at what is there."""
+    with suppress(FileNotFoundError), _flock(folder):
+        remove_tree(folder)
+    folder.mkdir(mode=0o700)
 
 
 def _free_number(taken: set[int]) -> int:
@@ -149,13 +175,12 @@ def save(lab: Lab) -> None:
         "state": lab.state,
         "faults": [asdict(f) for f in lab.faults],
     }
-    new = lab.folder / f"{ABOUT}.new"
-    new.write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
-    new.replace(lab.folder / ABOUT)
+    write_atomically(lab.folder / ABOUT, (json.dumps(about, indent=1) + "\n").encode(), mode=PRIVATE)
 
 
 def remove(lab: Lab) -> None:
     """Remove the files of a lab and of its nodes; lab.json goes last."""
+    refuse_foreign(lab.folder)
     for path in lab.folder.iterdir():
         if path.name != ABOUT:
             remove_tree(path)
@@ -169,8 +194,19 @@ def remove(lab: Lab) -> None:
 
 @contextmanager
 def machine_locked() -> Iterator[None]:
-    """Hold a machine-wide lock, so that labs of all users choose different numbers."""
-    with _flock(Path("/run")):
+    """Hold a machine-wide lock, so that all labs of root choose different numbers; other users lock nothing here."""
+    if os.geteuid() != 0:
+        yield
+        return
+    try:
+        with suppress(FileExistsError):
+            MACHINE.mkdir(mode=0o700)
+        about = MACHINE.lstat()
+    except OSError as error:
+        raise HostFault(f"{MACHINE} cannot be created: {os_reason(error)}") from error
+    if not stat.S_ISDIR(about.st_mode) or about.st_uid != 0:
+        raise HostFault(f"{MACHINE} is not a folder of root", hint=f"look at it, then `rm -r {MACHINE}`")
+    with _flock(MACHINE):
         yield
 
 
@@ -198,7 +234,7 @@ def is_busy(lab: Lab) -> bool:
 @contextmanager
 def _flock(folder: Path, *, seconds: float = LOCK_SECONDS) -> Iterator[None]:
     """Hold a folder's lock; the kernel releases it with the process, however that ends."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    descriptor = open_private(folder)
     deadline = time.monotonic() + seconds
     try:
         while True:
@@ -208,7 +244,8 @@ def _flock(folder: Path, *, seconds: float = LOCK_SECONDS) -> Iterator[None]:
             except BlockingIOError:
                 if time.monotonic() >= deadline:
                     raise LabBusy(
-                        f"another railbed is working on {folder.name}", hint="wait until it is done"
+                        f"another railbed is {'starting a lab' if folder == MACHINE else f'working on {folder.name}'}",
+                        hint="wait until it is done",
                     ) from None
                 time.sleep(0.02)
         yield
@@ -218,8 +255,11 @@ def _flock(folder: Path, *, seconds: float = LOCK_SECONDS) -> Iterator[None]:
 
 def _load(folder: Path) -> Lab | None:
     refuse_foreign(folder)
+    if not os.path.lexists(folder / ABOUT):
+        return None  # remains, which are removed as they are
+    refuse_planted(folder, skip=[HOMES])
     try:
-        about: dict[str, Any] = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
+        about: dict[str, Any] = json.loads(read_cached(folder / ABOUT))
         faults = tuple(Fault(**fault) for fault in about["faults"])
         lab = Lab(spec=Spec(**about["spec"]), number=about["number"], id=about["id"], folder=folder)
         return replace(lab, state=about["state"], faults=faults)

@@ -25,7 +25,10 @@ class LabKind(Protocol):
         ...
 
     async def claim(self, lab: Lab) -> None:
-        """Reserve the lab's number, so that `taken_numbers` includes it for all users of this machine."""
+        """Reserve the lab's number, so that `taken_numbers` includes it for all users of this machine.
+
+        Raise NumberTaken if another user was quicker.
+        """
         ...
 
     def build(self, lab: Lab) -> AsyncGenerator[Event, None]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import stat
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from railbed.lab.host import HostFault
@@ -12,20 +15,36 @@ REMOVE_SECONDS = 10.0
 
 
 def remove_tree(path: Path) -> None:
-    """Remove a file, or a folder and its content, but never what is mounted below it."""
-    if path.is_symlink() or path.is_file():
-        path.unlink()
+    """Remove a file, a link, or a folder and its content, but never what is linked, or mounted below it.
+
+    The folder that it is in is opened once, not through a link, and all is removed relative to that.
+    """
+    with suppress(FileNotFoundError):
+        within = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            if stat.S_ISDIR(os.lstat(path.name, dir_fd=within).st_mode):
+                _remove_folder(path, within)
+            else:
+                os.unlink(path.name, dir_fd=within)
+        finally:
+            os.close(within)
+
+
+def _remove_folder(path: Path, within: int) -> None:
     deadline = time.monotonic() + REMOVE_SECONDS
-    while path.is_dir():
+    while True:
+        os.lstat(path.name, dir_fd=within)  # ends this if somebody else has removed it
         if mounts := mounts_below(path):
             raise HostFault(f"{mounts[0]} is a mount and was not removed", hint=f"umount it, then remove {path}")
         try:
-            shutil.rmtree(path)
+            shutil.rmtree(path.name, dir_fd=within)
         except OSError as error:
-            # A process that was just killed may still be writing.
+            # A process that was just killed may still be writing, or another railbed is removing it, too.
             if time.monotonic() > deadline:
                 raise HostFault(f"{path} cannot be removed: {error.strerror}") from error
             time.sleep(0.05)
+        else:
+            return
 
 
 def mounts_below(path: Path) -> list[str]:

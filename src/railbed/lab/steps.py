@@ -6,13 +6,15 @@ import json
 import time
 from collections.abc import Collection
 from contextlib import suppress
-from pathlib import Path
 
 from railbed.model.events import LabImage
 from railbed.model.progress import progress
 from railbed.model.record import Event
 from railbed.store import write_atomically
-from railbed.store.cache import cache_folder
+from railbed.store.cache import ForeignCache, cache_folder, make_folder, read_cached
+from railbed.store.run import PRIVATE
+
+DURATIONS = "durations.json"
 
 
 class Steps:
@@ -55,17 +57,13 @@ def usual_seconds(name: str, otherwise: float) -> float:
 def _remember(name: str, seconds: float) -> None:
     """Store how long a step took; a failure to write it does not matter."""
     with suppress(OSError):
-        _file().parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(_file(), json.dumps({**_durations(), name: round(seconds, 1)}, indent=1).encode())
-
-
-def _file() -> Path:
-    return cache_folder() / "durations.json"
+        text = json.dumps({**_durations(), name: round(seconds, 1)}, indent=1)
+        write_atomically(make_folder() / DURATIONS, text.encode(), mode=PRIVATE)
 
 
 def _durations() -> dict[str, float]:
     try:
-        known = json.loads(_file().read_text(encoding="utf-8"))
+        known = json.loads(read_cached(cache_folder() / DURATIONS))
         return {str(name): float(seconds) for name, seconds in known.items()}
-    except (OSError, ValueError, TypeError, AttributeError):
+    except (OSError, ValueError, TypeError, AttributeError, ForeignCache):
         return {}

@@ -73,8 +73,21 @@ async def _new_lab(spec: Spec) -> AsyncIterator[Lab]:
         with folder.machine_locked():
             lab = held.enter_context(folder.created(spec, await kind.taken_numbers()))
             held.push_async_exit(partial(_take_down_on_failure, lab))
-            await kind.claim(lab)
+            lab = await _claim_number(lab)
         yield lab
+
+
+async def _claim_number(lab: Lab) -> Lab:
+    """Reserve the number of a lab, or another one if somebody else is quicker."""
+    kind, lost = KINDS[lab.spec.kind], set[int]()
+    while True:
+        try:
+            await kind.claim(lab)
+        except folder.NumberTaken:
+            lost.add(lab.number)
+            lab = folder.renumber(lab, await kind.taken_numbers() | lost)
+        else:
+            return lab
 
 
 async def _take_down_on_failure(

@@ -18,7 +18,7 @@ from typing import TextIO
 
 from railbed.errors import UsageError, os_reason
 from railbed.model.private import for_us_alone
-from railbed.store.cache import cache_folder
+from railbed.store.cache import cache_folder, make_folder, refuse_foreign
 
 
 @contextmanager
@@ -42,7 +42,8 @@ def _open_lock(verb: str, address: str) -> TextIO:
     folder = cache_folder("locks")
     path = folder / f"{verb}-{re.sub(r'[^A-Za-z0-9.:-]', '_', address)[:200]}.lock"
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folder("locks")
+        refuse_foreign(path)
         # It stays when the run ends: removed, it could be locked by two that opened it before and after.
         return open(path, "a+", encoding="utf-8", opener=for_us_alone)
     except OSError as error:

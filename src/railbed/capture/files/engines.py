@@ -14,6 +14,7 @@ from railbed.capture.files.formats import pcap
 from railbed.capture.files.formats.lanes import Chain, Positions, walk_records
 from railbed.capture.files.window import Buffer
 from railbed.errors import ToolMissing
+from railbed.store.cache import ForeignCache
 
 EngineName = Literal["auto", "numpy", "numba"]
 WORTH_COMPILING_BYTES = 1 << 26
@@ -54,6 +55,10 @@ def make_engine(name: EngineName, addresses: AddressTable, path: Path) -> Engine
         return NumpyEngine(addresses)
     try:
         from railbed.capture.files.compiled.engine import CompiledEngine
+    except ForeignCache:
+        if name == "auto":
+            return NumpyEngine(addresses)
+        raise
     except (ImportError, RuntimeError) as error:  # numba raises the latter if it can store its code nowhere
         if name == "auto":
             return NumpyEngine(addresses)

@@ -18,6 +18,7 @@ import site
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from railbed.lab.folder import HOMES
 from railbed.lab.host import end, program_path, run, send
 from railbed.lab.model import Lab, LabNode, management_address, rail_name
 from railbed.lab.netns import slurm
@@ -79,7 +80,7 @@ def _quoted(words: Iterable[str]) -> str:
 
 
 def _home(lab: Lab, machine: LabNode) -> Path:
-    return lab.folder / "homes" / machine.name
+    return lab.folder / HOMES / machine.name
 
 
 def _write_account(lab: Lab, node: LabNode) -> Path:

@@ -22,8 +22,10 @@ from railbed.errors import os_reason
 from railbed.lab.folder import labs_folder
 from railbed.lab.host import HostFault
 from railbed.lab.removal import remove_tree
-from railbed.store.cache import cache_folder
+from railbed.model.private import make_private
+from railbed.store.cache import cache_folder, make_folder, open_private, read_cached, refuse_foreign, refuse_planted
 
+IMAGES, STATES, TRAINING = "images", "states", "training"
 MANIFEST = "manifest.json"
 USED = "image"
 """File in a lab's folder that names the saved machine its nodes resume from."""
@@ -33,7 +35,7 @@ LOCK_PAUSE = 0.2
 
 def images_folder() -> Path:
     """Return the folder of all images."""
-    return cache_folder("images")
+    return cache_folder(IMAGES)
 
 
 @asynccontextmanager
@@ -59,8 +61,7 @@ def is_busy() -> bool:
 
 def _open_lock() -> int:
     try:
-        images_folder().mkdir(parents=True, exist_ok=True)
-        return os.open(images_folder(), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        return open_private(make_folder(IMAGES))
     except OSError as error:
         raise HostFault(f"{error.filename} cannot be written: {os_reason(error)}") from error
 
@@ -74,9 +75,14 @@ def _try_lock(descriptor: int) -> bool:
 
 
 def is_whole(folder: Path) -> bool:
-    """Whether all files exist with the size they had when they were made."""
+    """Whether all files exist with the size they had when they were made.
+
+    Raise ForeignCache unless all of them are this user's alone, which is what proves their origin: whoever could change
+    one could change a checksum beside it, too.
+    """
+    refuse_planted(folder, skip=[STATES, TRAINING])
     try:
-        manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        manifest = json.loads(read_cached(folder / MANIFEST))
         return bool(manifest) and all((folder / name).stat().st_size == size for name, size in manifest.items())
     except (OSError, ValueError, AttributeError, TypeError, RecursionError):
         return False
@@ -85,7 +91,8 @@ def is_whole(folder: Path) -> bool:
 @contextmanager
 def making(folder: Path, names: tuple[str, ...]) -> Iterator[Path]:
     """Yield a temporary folder, and move the files to keep to `folder` if the block succeeds."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
+    make_private(folder.parent)
+    refuse_foreign(folder.parent)
     new = folder.parent / f"{NEW}{secrets.token_hex(4)}"
     new.mkdir(mode=0o700)
     try:
@@ -94,6 +101,7 @@ def making(folder: Path, names: tuple[str, ...]) -> Iterator[Path]:
             if path.name not in names:
                 remove_tree(path)
         for name in names:
+            (new / name).chmod(0o600)
             _write_through(new / name)
         manifest = new / MANIFEST
         manifest.write_text(json.dumps({name: (new / name).stat().st_size for name in names}), encoding="utf-8")
@@ -118,7 +126,10 @@ def choose(lab_folder: Path, state: Path) -> None:
 
 def chosen(lab_folder: Path) -> Path:
     """Return the saved machine that a lab resumes from."""
-    return images_folder() / (lab_folder / USED).read_text(encoding="utf-8").strip()
+    state = cache_folder(IMAGES, *read_cached(lab_folder / USED).decode().strip().split("/"))
+    refuse_planted(state)
+    refuse_planted(state.parent.parent, skip=[STATES, TRAINING])
+    return state
 
 
 def clear_unless_busy() -> None:
@@ -138,9 +149,7 @@ def clear(keep: Path | None = None) -> None:
 
     Similar machines have the same memory and were saved by another QEMU. Images for other processors stay.
     """
-    for folder in (images_folder(), *images_folder().glob("*/states"), *images_folder().glob("*/training")):
-        for path in folder.glob(f"{NEW}*"):
-            remove_tree(path)
+    _clear_unfinished()
     if keep is None:
         return
     used = {keep}
@@ -152,10 +161,20 @@ def clear(keep: Path | None = None) -> None:
             continue
         if not any(state.is_relative_to(image) for state in used):
             remove_tree(image)
-        for state in (image / "states").glob(f"{keep.name.rpartition('-')[0]}-*"):
+        for state in (image / STATES).glob(f"{keep.name.rpartition('-')[0]}-*"):
             if state not in used:
                 remove_tree(state)
     _clear_disks(keep.parent.parent)
+
+
+def _clear_unfinished() -> None:
+    """Remove what was being made when a railbed ended."""
+    for path in images_folder().iterdir():
+        refuse_foreign(path)
+    for folder in (images_folder(), *images_folder().glob(f"*/{STATES}"), *images_folder().glob(f"*/{TRAINING}")):
+        refuse_foreign(folder)
+        for path in folder.glob(f"{NEW}*"):
+            remove_tree(path)
 
 
 def _processor(image: Path) -> str:
@@ -165,7 +184,7 @@ def _processor(image: Path) -> str:
 
 def _clear_disks(image: Path) -> None:
     """Remove training disks that no saved machine of an image uses."""
-    saved = [state.name for state in (image / "states").iterdir()]
-    for disk in (image / "training").glob("*"):
+    saved = [state.name for state in (image / STATES).iterdir()]
+    for disk in (image / TRAINING).glob("*"):
         if not any(f"+{disk.name}-" in name for name in saved):
             remove_tree(disk)

@@ -16,6 +16,7 @@ from railbed.lab.vm.recipe import SUITE, Architecture, image_key
 from railbed.lab.vm.rootfs import configure, install, kernel_release, make_disk, slim_modules
 from railbed.model import events
 from railbed.model.record import Event
+from railbed.store.cache import cache_folder
 
 KERNEL, INITRD, DISK = "vmlinuz", "initrd", "root.raw"
 NATIVE_MEGABYTES, FOREIGN_MEGABYTES = 2000, 3200
@@ -23,7 +24,7 @@ NATIVE_MEGABYTES, FOREIGN_MEGABYTES = 2000, 3200
 
 def image_folder(arch: Architecture) -> Path:
     """Return the folder of this recipe's image, whether it exists or not."""
-    return cache.images_folder() / image_key(arch)
+    return cache_folder(cache.IMAGES, image_key(arch))
 
 
 def needed_megabytes(arch: Architecture) -> int:

@@ -13,6 +13,7 @@ from contextlib import aclosing
 from pathlib import Path
 
 from railbed.errors import UsageError
+from railbed.lab.folder import NumberTaken
 from railbed.lab.host import HostFault, available_megabytes, need_programs, need_root
 from railbed.lab.keys import make_keys, write_known_hosts
 from railbed.lab.model import SWITCH, Lab, LabNode, Spec, SwitchDoor, rail_name
@@ -92,14 +93,23 @@ class VmKind:
         return set(numbers_listening(_connections()))
 
     async def claim(self, lab: Lab) -> None:
-        """Listen on an address of the lab's number as long as its nodes do not."""
+        """Listen on an address of the lab's number as long as its nodes do not.
+
+        Only one process can: no lock is needed, which would be one that every user of this machine can hold.
+        """
         try:
-            self._claims[lab.id] = socket.create_server((f"127.77.{lab.number}.{CLAIM}", machine.PORT))
+            claim = socket.create_server((f"127.77.{lab.number}.{CLAIM}", machine.PORT))
         except OSError as error:
+            if lab.number in await self.taken_numbers():
+                raise NumberTaken(f"the addresses of lab number {lab.number} are in use") from error
             raise HostFault(
                 f"port {machine.PORT}, which leads to the nodes, is not available: {os.strerror(error.errno or 0)}",
                 hint=f"`ss -ltnp sport = :{machine.PORT}` shows which process uses it",
             ) from error
+        if list(numbers_listening(_connections())).count(lab.number) > 1:
+            claim.close()  # of a lab whose nodes came up after this number was chosen
+            raise NumberTaken(f"the addresses of lab number {lab.number} are in use")
+        self._claims[lab.id] = claim
 
     async def build(self, lab: Lab) -> AsyncGenerator[Event, None]:
         """Make the image if it is missing, then all nodes concurrently."""

@@ -15,6 +15,9 @@ from railbed.lab.host import HostFault
 from railbed.lab.model import AcceleratorName
 from railbed.lab.vm.cache import images_folder
 from railbed.lab.vm.recipe import ARCHITECTURES, Architecture
+from railbed.store import write_atomically
+from railbed.store.cache import read_cached
+from railbed.store.run import PRIVATE
 
 KVM = Path("/dev/kvm")
 SC_LEVEL1_ICACHE_LINESIZE = 187
@@ -40,7 +43,7 @@ def why_emulated(arch: Architecture, requested: AcceleratorName | None = None) -
     if obstacle := _obstacle(arch):
         return f"emulated, which is many times slower: {obstacle}"
     with contextlib.suppress(OSError):
-        failure = _kvm_failure().read_text(encoding="utf-8").strip()
+        failure = read_cached(_kvm_failure()).decode(errors="replace").strip()
         return (
             f"emulated, which is many times slower: KVM did not boot a guest here: {failure}; "
             "--accelerator kvm tries it again"
@@ -65,7 +68,7 @@ def remember_kvm(failure: str) -> None:
     path = _kvm_failure()
     try:
         if failure:
-            path.write_text(f"{failure}\n", encoding="utf-8")
+            write_atomically(path, f"{failure}\n".encode(), mode=PRIVATE)
         else:
             path.unlink(missing_ok=True)
     except OSError as error:

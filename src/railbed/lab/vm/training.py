@@ -26,8 +26,6 @@ from railbed.lab.vm.recipe import GLIBC, PYTHON, TRAINING, WHEELS, Architecture
 from railbed.model import events
 from railbed.model.record import Event
 
-FOLDER = "training"
-"""Inside an image's folder, with a folder for each disk."""
 LAYER = "training.raw"
 NEEDED_MEGABYTES = 3000
 """Disk space that building it takes; a third of it is free again afterwards."""
@@ -47,7 +45,7 @@ def training_key(arch: Architecture) -> str:
 
 def training_folder(image: Path, key: str) -> Path:
     """Return the folder of an image's training disk, whether it exists or not."""
-    return image / FOLDER / key
+    return image / cache.TRAINING / key
 
 
 def need_pip() -> None:
@@ -147,7 +145,7 @@ def unpack(archive: zipfile.ZipFile, environment: Path, packages: Path) -> None:
 async def _make_disk(folder: Path, disk: Path) -> None:
     """Write a disk of the size of its contents."""
     await asyncio.to_thread(_reserve, disk, folder)
-    options = ["-q", "-F", "-L", FOLDER, "-m", "0", "-O", "^has_journal", "-E", "nodiscard"]
+    options = ["-q", "-F", "-L", cache.TRAINING, "-m", "0", "-O", "^has_journal", "-E", "nodiscard"]
     await run(["mkfs.ext4", *options, "-d", str(folder), str(disk)], seconds=300)
 
 

@@ -9,17 +9,19 @@ from contextlib import asynccontextmanager
 from functools import cache
 from pathlib import Path
 
+import railbed
 from railbed.errors import DeviceError
 from railbed.fleet import Fleet
-from railbed.launch.files import guard
 from railbed.launch.protocol import LINE_LIMIT, Message, decode, encode
 from railbed.parsing.shell import quote_words
 from railbed.transport.base import Program
 
 SILENCE_SECONDS = 60.0
 """How long the server may be silent: at first for login and the start of Python; later it reports regularly."""
-SERVER = ("guard", "storage", "server")
-RELAY = ("guard", "storage", "pieces", "partial", "peers", "relay")
+HERE = "launch.files"
+COMMON = ("model.writers", f"{HERE}.guard", f"{HERE}.storage")
+SERVER = (*COMMON, f"{HERE}.server")
+RELAY = (*COMMON, f"{HERE}.pieces", f"{HERE}.partial", f"{HERE}.peers", f"{HERE}.relay")
 """Programs, as the modules that are sent to a node; each needs only those before it."""
 START = """\
 import json, sys, types
@@ -44,9 +46,10 @@ class NodeSilent(NodeRefuses):
 
 @cache
 def _program(names: Sequence[str]) -> bytes:
-    """Return the program: modules of this package, each under its own name; the last one is run."""
-    folder = Path(guard.__file__).parent
-    modules = {f"railbed.launch.files.{name}": (folder / f"{name}.py").read_text("utf-8") for name in names}
+    """Return the program: modules of railbed, each under its own name; the last one is run."""
+    folder = Path(railbed.__file__).parent
+    files = {f"railbed.{name}": folder.joinpath(*name.split(".")) for name in names}
+    modules = {name: file.with_suffix(".py").read_text("utf-8") for name, file in files.items()}
     return START.format(modules=json.dumps(modules)).encode()
 
 

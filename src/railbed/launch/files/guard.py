@@ -3,23 +3,23 @@
 A user who can write to a folder can replace its content. So railbed's folder, everything used below it and every folder
 above it must belong to the login user (those above: or to root) and be writable by nobody else. A folder such as /tmp,
 where others can write but only remove their own files, may be above it. A file that passes cannot change hands before
-it is used, so one check is enough. Standard library only: see server.
+it is used, so one check is enough. Standard library and `railbed.model.writers` only: see server.
 """
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
-import grp
 import hashlib
 import json
 import os
-import pwd
 import shutil
 import stat
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO
+
+from railbed.model.writers import other_writers, user_name
 
 BASE = ".railbed"
 """railbed's folder, in a node's training folder."""
@@ -158,8 +158,8 @@ def _refuse_open_ancestor(path: Path) -> None:
     about = path.lstat()
     advice = f"set `training.workdir` to one of your own folders that is not below {path}"
     if about.st_uid not in {0, os.geteuid()}:
-        raise Refusal(f"{path} belongs to {_user(about.st_uid)}, who could replace what is in it", advice)
-    who = _other_writers(about)
+        raise Refusal(f"{path} belongs to {user_name(about.st_uid)}, who could replace what is in it", advice)
+    who = other_writers(path, about)
     if who and not about.st_mode & stat.S_ISVTX:
         raise Refusal(f"{path} can be written by {who}, who could replace what is in it", advice)
 
@@ -177,7 +177,7 @@ def refuse_unsafe(path: Path, about: os.stat_result) -> None:
     if not (stat.S_ISREG(about.st_mode) or stat.S_ISDIR(about.st_mode)):
         kind = "a link" if stat.S_ISLNK(about.st_mode) else "not a file"
         raise Refusal(f"{path} is {kind}, which railbed never creates there", f"look at it, then `rm {path}`")
-    if who := _other_writers(about):
+    if who := other_writers(path, about):
         mode = stat.S_IMODE(about.st_mode)
         raise Refusal(
             f"{path} can be written by {who} (mode {mode:04o}): it is not used",
@@ -187,38 +187,8 @@ def refuse_unsafe(path: Path, about: os.stat_result) -> None:
 
 def _refuse_foreign(path: Path, about: os.stat_result) -> None:
     if about.st_uid != os.geteuid():
+        owner, login = user_name(about.st_uid), user_name(os.geteuid())
         raise Refusal(
-            f"{path} belongs to {_user(about.st_uid)}, and the login user is {_user(os.geteuid())}: it is not used",
+            f"{path} belongs to {owner}, and the login user is {login}: it is not used",
             "remove it, or set `training.workdir` to one of your own folders",
         )
-
-
-def _other_writers(about: os.stat_result) -> str:
-    """Return who besides its owner can write to a file; the login user's private group does not count."""
-    if about.st_mode & stat.S_IWOTH:
-        return "everybody"
-    if about.st_mode & stat.S_IWGRP and not _is_private(about.st_gid):
-        return f"the group {_group(about.st_gid)}"
-    return ""
-
-
-def _is_private(group: int) -> bool:
-    try:
-        owner, about = pwd.getpwuid(os.geteuid()), grp.getgrgid(group)
-    except KeyError:
-        return False
-    return group == owner.pw_gid and about.gr_name == owner.pw_name and set(about.gr_mem) <= {owner.pw_name}
-
-
-def _user(number: int) -> str:
-    try:
-        return pwd.getpwuid(number).pw_name
-    except KeyError:
-        return f"user {number}"
-
-
-def _group(number: int) -> str:
-    try:
-        return grp.getgrgid(number).gr_name
-    except KeyError:
-        return str(number)

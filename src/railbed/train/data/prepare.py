@@ -19,8 +19,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from railbed.errors import CheckpointDamaged, DataError, os_reason
+from railbed.model.private import make_private
 from railbed.model.text.amount import plural
-from railbed.store.cache import refuse_foreign
+from railbed.store.cache import refuse_foreign, refuse_planted
 from railbed.train.base.files import CHAT_TEMPLATE, TOKENIZER, TOKENIZER_CONFIG
 from railbed.train.data import tokenizer as bpe
 from railbed.train.data.interruptible import run_interruptibly
@@ -70,7 +71,7 @@ def prepare(recipe: Recipe, cache: Path, report: Report = lambda *_: None) -> Pr
     vocabulary = bpe.DEFAULT_VOCABULARY if wanted == "auto" else wanted
     key = _key(texts, recipe, vocabulary)
     folder = cache / f"tokens-{key[:16]}"
-    refuse_foreign(folder)
+    refuse_planted(folder)
     if not _is_whole(folder):
         _make(folder, key, texts, recipe, vocabulary, report=report)
     about = json.loads((folder / "tokens.json").read_text())
@@ -197,7 +198,8 @@ def _is_whole(folder: Path) -> bool:
 def _make(folder: Path, key: str, texts: dict[str, Path], recipe: Recipe, vocabulary: int, *, report: Report) -> None:
     """Write the folder under a temporary name, and rename it."""
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
+        make_private(folder.parent)
+        refuse_foreign(folder.parent)
         beside = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
     except OSError as error:
         raise DataError(f"the tokens cannot be written to {folder.parent}: {os_reason(error)}") from None

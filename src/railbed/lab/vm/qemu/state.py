@@ -135,7 +135,7 @@ def state_folder(version: str, hardware: Hardware) -> Path:
     text = json.dumps([version, fingerprint(hardware.accelerator), command(_machine(Path("image"), hardware))])
     key = hashlib.sha256(text.encode()).hexdigest()[:12]
     size = f"{hardware.memory}+{hardware.training}" if hardware.training else str(hardware.memory)
-    return image_folder(architecture(hardware.arch)) / "states" / f"{hardware.accelerator}-{size}-{key}"
+    return image_folder(architecture(hardware.arch)) / cache.STATES / f"{hardware.accelerator}-{size}-{key}"
 
 
 async def _make_state(state: Path, hardware: Hardware) -> AsyncGenerator[Event, None]:

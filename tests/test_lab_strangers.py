@@ -1,0 +1,140 @@
+"""Another user of this machine holds locks and addresses that labs need."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from railbed.lab import folder
+from railbed.lab.folder import NumberTaken
+from railbed.lab.host import HostFault
+from railbed.lab.model import Spec
+from railbed.lab.up import _claim_number
+from railbed.lab.vm import cache
+from railbed.lab.vm.kind import CLAIM, VmKind
+from railbed.lab.vm.qemu.machine import PORT
+from railbed.store.cache import make_folder
+from railbed.store.lock import only_one
+from tests.support.strangers import local_user, open_folder, run_as, start_as
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to create another user")
+HOLD = """
+import fcntl, os, sys
+for path in sys.argv[1:]:
+    try:
+        fcntl.flock(os.open(path, os.O_RDONLY | os.O_NONBLOCK), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        print(path)
+    except OSError:
+        pass
+print(flush=True)
+input()
+"""
+SPEC = Spec(name="lab", kind="netns", nodes=1)
+
+
+@pytest.fixture(scope="module")
+def stranger() -> Iterator[str]:
+    with local_user() as name:
+        yield name
+
+
+@pytest.fixture
+def shared() -> Iterator[Path]:
+    """A folder that everybody can write to, as /tmp is."""
+    with open_folder() as path:
+        yield path
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache of our own, which does not exist yet."""
+    monkeypatch.setenv("RAILBED_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@contextmanager
+def holding(name: str, *paths: Path) -> Iterator[list[str]]:
+    """Let another user lock whatever he can open; yield what he holds."""
+    with start_as(name, 'exec python3 -c "$@"', HOLD, *paths) as process:
+        assert process.stdout
+        assert process.stdin
+        lines = []
+        while (line := process.stdout.readline()) not in ("\n", ""):
+            lines.append(line.strip())
+        try:
+            yield lines
+        finally:
+            process.stdin.close()
+            process.wait(60)
+
+
+def test_nobody_else_can_hold_a_lock(
+    stranger: str, shared: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The cache is in a folder that everybody can enter, and was made by an earlier version."""
+    place = shared / "cache"
+    for name in ("labs", "images"):
+        (place / name).mkdir(parents=True)
+        (place / name).chmod(0o755)
+    monkeypatch.setenv("RAILBED_CACHE", str(place))
+    with folder.machine_locked(), folder.created(SPEC, set()) as lab:
+        cache.clear_unless_busy()
+    with only_one("configure", ["10.0.0.1"], tmp_path / "run"):
+        pass
+    make_folder("images")
+    files = list(place.rglob("*"))
+    with holding(stranger, folder.MACHINE, place, *files) as held:
+        assert held == [str(place)], "nothing locks the cache itself"
+        with folder.machine_locked(), folder.locked(lab):
+            assert folder.load_labs() == [lab]
+        assert not cache.is_busy()
+        with only_one("configure", ["10.0.0.1"], tmp_path / "run"):
+            pass
+    folder.remove(lab)
+
+
+def test_who_holds_run_blocks_no_lab(stranger: str, own: Path) -> None:
+    with holding(stranger, Path("/run"), Path("/run/lock"), Path("/tmp")) as held:
+        assert "/run" in held
+        with folder.machine_locked(), folder.created(SPEC, set()) as lab:
+            pass
+    folder.remove(lab)
+    assert not own.exists()
+
+
+def test_a_folder_for_the_machine_that_is_not_roots_is_refused(
+    stranger: str, shared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folder, "MACHINE", shared / "railbed")
+    run_as(stranger, 'mkdir "$1"', shared / "railbed")
+    with pytest.raises(HostFault, match="railbed is not a folder of root"), folder.machine_locked():
+        pass
+
+
+def test_a_number_whose_address_another_user_takes_is_left_to_him(stranger: str, own: Path) -> None:
+    """Users of vm labs need no lock that all of them could hold: only one process can listen on an address."""
+
+    async def numbers(spec: Spec) -> tuple[int, int]:
+        kind = VmKind()
+        with folder.created(spec, await kind.taken_numbers()) as lab:
+            listen = "import socket; s = socket.create_server(('127.77.%d.%d', %d)); print(1, flush=True); input()"
+            with start_as(stranger, 'exec python3 -c "$1"', listen % (lab.number, CLAIM, PORT)) as process:
+                assert process.stdout
+                assert await asyncio.to_thread(process.stdout.readline)
+                with pytest.raises(NumberTaken):
+                    await kind.claim(lab)
+                claimed = await _claim_number(lab)
+                assert process.stdin
+                process.stdin.close()
+            assert folder.load_labs() == [claimed]
+            folder.remove(claimed)
+            return lab.number, claimed.number
+
+    first, second = asyncio.run(numbers(Spec(name="lab", kind="vm", nodes=1)))
+    assert first != second
+    assert not own.exists()
