@@ -1,4 +1,4 @@
-"""Another user of this machine holds locks and addresses that labs need."""
+"""Another user of this machine holds locks, addresses and processes that labs could take for their own."""
 
 from __future__ import annotations
 
@@ -14,12 +14,15 @@ from railbed.lab import folder
 from railbed.lab.folder import NumberTaken
 from railbed.lab.host import HostFault
 from railbed.lab.model import Spec
+from railbed.lab.netns.machine import processes
+from railbed.lab.processes import find_processes
 from railbed.lab.up import _claim_number
 from railbed.lab.vm import cache
 from railbed.lab.vm.kind import CLAIM, VmKind
 from railbed.lab.vm.qemu.machine import PORT
 from railbed.store.cache import make_folder
 from railbed.store.lock import only_one
+from tests.support.ranks import wait_for
 from tests.support.strangers import local_user, open_folder, run_as, start_as
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to create another user")
@@ -137,4 +140,40 @@ def test_a_number_whose_address_another_user_takes_is_left_to_him(stranger: str,
 
     first, second = asyncio.run(numbers(Spec(name="lab", kind="vm", nodes=1)))
     assert first != second
+    assert not own.exists()
+
+
+def test_a_process_of_somebody_else_is_not_that_of_a_node(stranger: str, own: Path) -> None:
+    """A node would count as up, and a killed one would not start again."""
+    with folder.created(SPEC, set()) as lab:
+        (node,) = lab.nodes
+        argument = f"--net=/run/netns/railbed-{lab.id}-{node.name}"
+        # It asks for a password, and meanwhile has the rights of root.
+        with start_as(stranger, 'exec su root -- "$1"', argument) as process:
+            wait_for(lambda: Path(f"/proc/{process.pid}").stat().st_uid == 0)
+            assert argument.encode() in Path(f"/proc/{process.pid}/cmdline").read_bytes()
+            assert processes(lab, lab.nodes) == []
+            process.kill()
+    folder.remove(lab)
+    assert not own.exists()
+
+
+def test_the_process_of_a_switch_is_that_of_its_user(stranger: str, own: Path) -> None:
+    """With a mount namespace of his own, anybody can be in a folder of any name."""
+    enter = (
+        'mount -t tmpfs none "$1" && mkdir -p "$2" && cd "$2" && exec python3 -c "print(1, flush=True); input()" "$3"'
+    )
+    unshare = 'exec unshare --user --map-root-user --mount sh -c "$@"'
+    with folder.created(SPEC, set()) as lab:
+        tag = str(lab.folder / "nexus")
+        top = Path("/", lab.folder.parts[1])
+        with start_as(stranger, unshare, enter, "sh", top, lab.folder, tag) as process:
+            assert process.stdin
+            assert process.stdout
+            if process.stdout.readline() != "1\n":
+                pytest.skip("needs namespaces for ordinary users")
+            assert Path(f"/proc/{process.pid}/cwd").readlink() == lab.folder
+            assert find_processes(lab, tag) == []
+            process.stdin.close()
+    folder.remove(lab)
     assert not own.exists()

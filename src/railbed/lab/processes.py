@@ -7,6 +7,7 @@ it could write anything down.
 from __future__ import annotations
 
 import contextlib
+import os
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -42,9 +43,19 @@ def find_processes(lab: Lab, tag: str) -> list[int]:
                 folder.name.isdigit()
                 and tag.encode() in (folder / "cmdline").read_bytes().split(b"\0")
                 and (folder / "cwd").readlink() == lab.folder.resolve()
+                and is_own(folder)
             ):
                 pids.append(int(folder.name))
     return pids
+
+
+def is_own(process: Path) -> bool:
+    """Whether this user started a process, from its folder in /proc: anybody can start some with the same arguments.
+
+    The owner of that folder does not show it: su and the like belong to root, whoever starts them.
+    """
+    lines = (process / "status").read_text(encoding="utf-8", errors="replace").splitlines()
+    return any(line.startswith("Uid:") and int(line.split()[1]) == os.geteuid() for line in lines)
 
 
 def is_stopped(pid: int) -> bool:

@@ -23,7 +23,7 @@ from railbed.lab.host import end, program_path, run, send
 from railbed.lab.model import Lab, LabNode, management_address, rail_name
 from railbed.lab.netns import slurm
 from railbed.lab.netns.names import namespace_file, node_namespace
-from railbed.lab.processes import is_stopped
+from railbed.lab.processes import is_own, is_stopped
 
 LOOKS = 10
 PAUSE_SECONDS = 0.05
@@ -174,5 +174,6 @@ def _is_of(process: Path, entering: set[bytes], within: set[int]) -> bool:
     # In this order: a process that was about to enter has entered by the second test.
     with contextlib.suppress(OSError):
         arguments = (process / "cmdline").read_bytes().split(b"\0")
-        return not entering.isdisjoint(arguments) or os.stat(process / "ns/net").st_ino in within  # noqa: PTH116  (follows)
+        is_entering = not entering.isdisjoint(arguments) and is_own(process)
+        return is_entering or os.stat(process / "ns/net").st_ino in within  # noqa: PTH116  (follows)
     return False
