@@ -14,6 +14,7 @@ import pytest
 
 from railbed.errors import UsageError
 from railbed.store.atomic_folder import AtomicFolder
+from tests.support.strangers import as_stranger, open_folder
 
 FILLING = """
 import sys, time
@@ -97,3 +98,22 @@ def test_a_failure_leaves_nothing(tmp_path: Path) -> None:
         raise ValueError("broken")
     assert list(tmp_path.iterdir()) == []
     assert fill(tmp_path / "weights") == ["model.bin"]
+
+
+def test_a_folder_of_another_user_is_not_used() -> None:
+    """Where everybody can write, anybody can create the folder in which the files are collected."""
+    with open_folder() as shared:
+        as_stranger('mkdir "$1"; chmod 777 "$1"; touch "$1/.railbed-lock"', shared / "model.partial")
+        with pytest.raises(UsageError, match="exists already"), AtomicFolder(shared / "model"):
+            pass
+
+
+def test_nothing_is_removed_through_a_link_in_place_of_the_folder(tmp_path: Path) -> None:
+    (tmp_path / "victim").mkdir()
+    (tmp_path / "victim" / "letter").write_text("dear")
+    with AtomicFolder(tmp_path / "own") as new:
+        new.partial.rename(tmp_path / "away")
+        new.partial.symlink_to(tmp_path / "victim")
+        with pytest.raises(OSError, match=r"own\.partial"):
+            new.clear()
+    assert (tmp_path / "victim" / "letter").read_text() == "dear"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -69,16 +70,15 @@ class AtomicFolder:
         return None
 
     def _is_ours(self) -> bool:
-        """Whether the folder is empty or marked, or was renamed meanwhile."""
-        if self.partial.is_symlink():
-            return False
+        """Whether the folder is this user's and empty or marked, or was renamed meanwhile."""
         try:
-            names = [path.name for path in self.partial.iterdir()]
+            with self._opened() as folder:
+                names = os.listdir(folder)  # noqa: PTH208  (by its descriptor)
+                return os.fstat(folder).st_uid == os.geteuid() and (not names or MARK in names)
         except FileNotFoundError:
             return True
-        except NotADirectoryError:
+        except OSError:  # a link, a file, or a folder that only its owner can read
             return False
-        return not names or MARK in names
 
     def _refusal(self, why: str) -> UsageError:
         return UsageError(f"{self.partial} {why}", hint=f"choose another folder, or remove it: `rm -r {self.partial}`")
@@ -109,12 +109,22 @@ class AtomicFolder:
             os.fsync(file.fileno())
 
     def clear(self) -> None:
-        """Remove the files of a failed attempt."""
-        for path in self.partial.iterdir():
-            if path.is_dir() and not path.is_symlink():
-                shutil.rmtree(path)
-            elif path.name != MARK:
-                path.unlink()
+        """Remove the files of a failed attempt, even if somebody puts a link in place of the folder meanwhile."""
+        with self._opened() as folder:
+            for name in os.listdir(folder):  # noqa: PTH208  (by its descriptor)
+                if stat.S_ISDIR(os.lstat(name, dir_fd=folder).st_mode):
+                    shutil.rmtree(name, dir_fd=folder)
+                elif name != MARK:
+                    os.unlink(name, dir_fd=folder)
+
+    @contextmanager
+    def _opened(self) -> Iterator[int]:
+        """Open the folder that is being filled, but not through a link."""
+        descriptor = os.open(self.partial, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
 
     def finish(self) -> None:
         """Rename the folder to its final name."""
