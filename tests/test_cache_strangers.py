@@ -111,8 +111,11 @@ def test_root_does_not_use_the_cache_of_another_user(
     run_as(stranger, f'mkdir -p "$1"; {PLANT_LAB}', place, victim, json.dumps(LAB))
     before = tree(shared) | tree(victim)
     (message,) = refusals(tmp_path, **{under: str(shared / "theirs")})
-    where = "in which railbed keeps its files" if under == "RAILBED_CACHE" else "above the cache of railbed"
-    assert message.startswith(f"{shared / 'theirs'}, {where}, belongs to {stranger} | "), message
+    theirs = shared / "theirs"
+    sentence = f"the cache of railbed is below {theirs}, which belongs to {stranger}"
+    if under == "RAILBED_CACHE":
+        sentence = f"{theirs}, in which railbed keeps its files, belongs to {stranger}"
+    assert message.startswith(f"{sentence} | "), message
     assert message.endswith("RAILBED_CACHE=FOLDER uses another one")
     assert ("sudo -H" in message) is (under != "RAILBED_CACHE")
     assert tree(shared) | tree(victim) == before
@@ -143,17 +146,15 @@ def test_a_folder_above_the_cache_cannot_be_replaced(
     for parent in (shared / "theirs", shared / "ours"):
         (parent / "cache").mkdir(parents=True)
     monkeypatch.setenv("RAILBED_CACHE", str(shared / "theirs" / "cache"))
-    with pytest.raises(ForeignCache, match=f"theirs, above the cache of railbed, belongs to {stranger}$"):
+    with pytest.raises(ForeignCache, match=rf"is below {shared / 'theirs'}, which belongs to {stranger}$"):
         cache_folder()
     monkeypatch.setenv("RAILBED_CACHE", str(shared / "link" / "cache"))
-    with pytest.raises(ForeignCache, match=f"link, which leads to the cache of railbed, is a link of {stranger}$"):
+    with pytest.raises(ForeignCache, match=f"has {shared / 'link'} in it, a link of {stranger}$"):
         cache_folder()
     monkeypatch.setenv("RAILBED_CACHE", str(shared / "ours" / "cache"))
     assert cache_folder("labs") == shared / "ours" / "cache" / "labs"
     (shared / "ours").chmod(0o777)
-    with pytest.raises(
-        ForeignCache, match="ours, above the cache of railbed, belongs to root, and everybody can write"
-    ):
+    with pytest.raises(ForeignCache, match=r"ours, which belongs to root, and everybody can write to it$"):
         cache_folder()
     (shared / "ours").chmod(0o755)
     (shared / "ours" / "link").symlink_to("../ours/cache")

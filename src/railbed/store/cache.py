@@ -142,18 +142,19 @@ def _refuse_way(path: Path) -> None:
 def _refuse_open_ancestor(path: Path, about: os.stat_result) -> None:
     if about.st_uid not in (ROOT, os.geteuid()):
         owner = user_name(about.st_uid)
-        raise ForeignCache(f"{path}, above the cache of railbed, belongs to {owner}", hint=_use_another())
+        raise ForeignCache(f"the cache of railbed is below {path}, which belongs to {owner}", hint=_use_another())
     if not about.st_mode & stat.S_ISVTX and (who := other_writers(path, about)):
         owner = user_name(about.st_uid)
         raise ForeignCache(
-            f"{path}, above the cache of railbed, belongs to {owner}, and {who} can write to it", hint=_use_another()
+            f"the cache of railbed is below {path}, which belongs to {owner}, and {who} can write to it",
+            hint=_use_another(),
         )
 
 
 def _refuse_link(path: Path, about: os.stat_result) -> None:
     if about.st_uid not in (ROOT, os.geteuid()):
         owner = user_name(about.st_uid)
-        raise ForeignCache(f"{path}, which leads to the cache of railbed, is a link of {owner}", hint=_use_another())
+        raise ForeignCache(f"the path to the cache of railbed has {path} in it, a link of {owner}", hint=_use_another())
 
 
 def _refuse_owner(path: Path, about: os.stat_result) -> None:
