@@ -29,6 +29,15 @@ def other_writers(path: Path, about: os.stat_result) -> str:
     return ""
 
 
+def distrust(path: Path) -> str:
+    """Return why others may have written a file, also through links; empty if only this user and root can have."""
+    about = path.stat()
+    if about.st_uid not in (0, os.geteuid()):
+        return f"belongs to {user_name(about.st_uid)}"
+    who = other_writers(path, about)
+    return f"can be written by {who}" if who else ""
+
+
 def user_name(number: int) -> str:
     """Return the name of an account, or its number if it has none."""
     try:

@@ -17,6 +17,7 @@ from railbed.errors import UsageError
 from railbed.fleet import Fleet
 from railbed.model.cluster import Cluster, Gpu, Login, Node, Training
 from railbed.model.events import ClusterBuilt
+from railbed.model.writers import distrust
 from railbed.transport.base import targets_of
 from railbed.transport.connect import live_connector
 from railbed.transport.slurm import SlurmJob, lost_nodes, read_job
@@ -101,7 +102,14 @@ def _site_file(named: str) -> Path | None:
         return Path(named).expanduser()
     settings = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
     file = Path(settings).expanduser() / DEFAULT_SITE
-    return file if file.exists() else None
+    if not file.exists():
+        return None
+    if reason := distrust(file):
+        raise UsageError(
+            f"{file} {reason}, and programs that it names would be executed",
+            hint="-c slurm:FILE names another one; `chmod go-w` and `chown` make it yours",
+        )
+    return file
 
 
 async def _report_lost_nodes(job: SlurmJob) -> None:

@@ -18,6 +18,7 @@ import asyncssh
 from railbed.errors import DeviceError, LoginRefused, ProgramRefused, Unreachable
 from railbed.model.cluster import Login
 from railbed.model.output import Output
+from railbed.model.writers import distrust
 from railbed.transport.base import Command, Program, Target, Transport
 from railbed.transport.batch import CHUNK, run_batch
 from railbed.transport.secret import resolve
@@ -273,4 +274,14 @@ def _agent_path(host: str, login: Login) -> str:
 
 
 def _has_configuration() -> bool:
-    return Path("~/.ssh/config").expanduser().exists()
+    """Whether there is an OpenSSH configuration; refuse one of others, as ssh does: it names commands to execute."""
+    path = Path("~/.ssh/config").expanduser()
+    if not path.exists():
+        return False
+    if reason := distrust(path):
+        own = "`sudo -H` without -E uses that of root; otherwise " if os.geteuid() == 0 else ""
+        raise LoginRefused(
+            f"{path} {reason}, and commands that it names, such as ProxyCommand, would be executed",
+            hint=f"{own}`chmod go-w` and `chown` make it yours",
+        )
+    return True
