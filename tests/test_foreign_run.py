@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import socket
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,9 +14,9 @@ import pytest
 
 from railbed.errors import UsageError
 from railbed.store import open_run
-from railbed.store.ownership import KEY, PROOF, is_proven, own_cluster_file, prove
+from railbed.store.proof import KEY, PROOF, is_proven, own_cluster_file, prove
 from railbed.store.run_cluster import ForeignRun, cluster_to_act_on, cluster_to_read
-from railbed.store.submitted import job_of, note_job, read_job
+from railbed.store.submitted import note_job
 from railbed.store.undo import FILE, is_own_undo
 from railbed.train import recipes
 from tests.support.cli import Result, railbed
@@ -160,27 +159,18 @@ def test_a_planted_pipe_does_not_block(planted: Planted) -> None:
     assert own_cluster_file(planted.run) is None
 
 
-def test_only_the_own_process_is_stopped(planted: Planted) -> None:
-    with subprocess.Popen(["sleep", "60"]) as process:
-        started = int(Path(f"/proc/{process.pid}/stat").read_bytes().rpartition(b")")[2].split()[19])
-        with open_run("train", cluster_name="here", cluster_text=planted.cluster) as run:
-            run.append(event(name="training", subject="job1", data={"run": "job1", "recipe": {}}))
-            about = json.loads((run.folder / "run.json").read_text())
-            about["process"] |= {"pid": process.pid, "started": started}
-            (run.folder / "run.json").write_text(json.dumps(about))
-            result = planted.railbed("train", "--stop", run.folder.name)
-            assert (result.code, f"`kill {process.pid}`" in result.err) == (2, True), result.err
-            assert process.poll() is None
-            run.finish("done", 0)
-        process.kill()
-
-
-def test_only_the_own_job_is_asked_for(planted: Planted) -> None:
+def test_a_job_does_not_continue_a_foreign_training(planted: Planted) -> None:
     note_job(planted.run, 7)
-    assert job_of(planted.run) == read_job(planted.run)
-    (planted.run / "job.json").write_text((planted.run / "job.json").read_text().replace("7", "8", 1))
-    assert job_of(planted.run) is None
-    assert read_job(planted.run) is not None
+    planted.become_foreign()
+    programs = planted.folder / "bin"
+    programs.mkdir()
+    for name in ("squeue", "sinfo", "sbatch"):
+        (programs / name).write_text(f"#!/bin/sh\n[ {name} != sbatch ] || touch {planted.executed}\n")
+        (programs / name).chmod(0o755)
+    words = ("submit", "train", "--resume", planted.run.name, "--no-follow")
+    result = railbed(planted.folder, *words, PATH=f"{programs}:{os.environ['PATH']}")
+    assert (result.code, "has no proof that you started this training here" in result.err) == (2, True), result.err
+    assert not planted.is_reached()
 
 
 def test_the_key_is_private(planted: Planted, tmp_path: Path) -> None:

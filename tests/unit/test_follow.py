@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import json
 import os
 import signal
@@ -172,31 +173,49 @@ def test_a_line_that_is_not_a_record_is_refused_in_one_way(line: bytes) -> None:
 
 
 @pytest.fixture
-def sleeper() -> Iterator[tuple[subprocess.Popen[bytes], Process]]:
-    """A process that prints its number, and sleeps."""
+def sleeper(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], Process]]:
+    """A process that locks `records` as a run does, prints its number, and sleeps."""
     code = (
-        "import time; from pydantic_core import to_json; from railbed.store.process import this_process\n"
+        "import fcntl, time; from pydantic_core import to_json; from railbed.store.process import this_process\n"
+        "file = open('records', 'ab'); fcntl.flock(file, fcntl.LOCK_EX)\n"
         "print(to_json(this_process()).decode(), flush=True); time.sleep(60)\n"
     )
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as process:
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, cwd=tmp_path) as process:
         assert process.stdout is not None
         yield process, Process(**json.loads(process.stdout.readline()))
         process.kill()
 
 
-def test_the_process_that_is_meant_is_ended(sleeper: tuple[subprocess.Popen[bytes], Process]) -> None:
+def test_the_process_that_is_meant_is_ended(sleeper: tuple[subprocess.Popen[bytes], Process], tmp_path: Path) -> None:
     process, named = sleeper
     assert named.pid == process.pid
-    assert ask_to_end(named)
+    assert ask_to_end(named, tmp_path / "records")
     assert process.wait(SECONDS) == -signal.SIGTERM
-    assert not ask_to_end(named)
+    assert not ask_to_end(named, tmp_path / "records")
 
 
-def test_a_later_process_of_the_same_number_is_let_alone(sleeper: tuple[subprocess.Popen[bytes], Process]) -> None:
+def test_a_later_process_of_the_same_number_is_let_alone(
+    sleeper: tuple[subprocess.Popen[bytes], Process], tmp_path: Path
+) -> None:
     process, named = sleeper
-    assert not ask_to_end(replace(named, started=named.started - 1))
+    assert not ask_to_end(replace(named, started=named.started - 1), tmp_path / "records")
     with pytest.raises(UsageError, match="on another machine, elsewhere"):
-        ask_to_end(replace(named, boot="another", machine="elsewhere"))
+        ask_to_end(replace(named, boot="another", machine="elsewhere"), tmp_path / "records")
+    assert process.poll() is None
+
+
+def test_a_process_that_does_not_write_the_run_is_left_alone(
+    sleeper: tuple[subprocess.Popen[bytes], Process], tmp_path: Path
+) -> None:
+    """A forged run.json may name any process of the caller, and forged records may be a link to what it has locked."""
+    process, named = sleeper
+    forged = tmp_path / "forged"
+    with forged.open("ab") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        assert not ask_to_end(named, forged)
+    forged.unlink()
+    forged.symlink_to(tmp_path / "records")
+    assert not ask_to_end(named, forged)
     assert process.poll() is None
 
 

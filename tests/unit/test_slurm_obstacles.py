@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
@@ -22,6 +23,16 @@ TOO_LARGE = "job 7 does not start: it requests more than its partition has or al
 
 def waiting(reason: str) -> QueuedJob:
     return QueuedJob(id=7, state="PENDING", reason=reason)
+
+
+def list_from(monkeypatch: pytest.MonkeyPatch, folder: Path, answer: Callable[[], QueuedJob]) -> None:
+    """Let Slurm list job 7 as that of a folder."""
+
+    async def list_jobs(numbers: Collection[int]) -> dict[int, QueuedJob]:
+        return {number: replace(answer(), folder=str(folder)) for number in numbers}
+
+    for module in (jobs, stop):
+        monkeypatch.setattr(module, "list_jobs", list_jobs)
 
 
 @pytest.mark.parametrize("reason", OBSTACLES)
@@ -46,15 +57,12 @@ def test_a_person_who_follows_a_job_reads_the_obstacle_once(
     monkeypatch.setattr(jobs, "POLL_SECONDS", 0.3)
     states = answers()
 
-    async def list_jobs(numbers: Collection[int]) -> dict[int, QueuedJob]:
-        return {number: next(states) for number in numbers}
-
     async def read_details(number: int) -> JobDetails:
         return JobDetails(state=f"CANCELLED of {number}", reason="", restarts=0, batch_host="", may_requeue=True)
 
-    monkeypatch.setattr(jobs, "list_jobs", list_jobs)
     monkeypatch.setattr(jobs, "read_details", read_details)
     folder = tmp_path / new_run("check", cluster_name="slurm", status="waiting").id
+    list_from(monkeypatch, folder, lambda: next(states))
     with pytest.raises(jobs.JobEnded, match="Slurm reports it as CANCELLED") as error:
         follow_job(folder, 7, as_json=as_json)
     assert error.value.hint == "it never started"
@@ -75,9 +83,9 @@ def test_whoever_submits_does_not_wait_for_a_job_that_can_never_start(
     cancelled: list[int] = []
     polls = count()
 
-    async def list_jobs(numbers: Collection[int]) -> dict[int, QueuedJob]:
+    def answer() -> QueuedJob:
         ended = cancelled or next(polls) > 4
-        return {number: QueuedJob(id=7, state="CANCELLED") if ended else waiting(reason) for number in numbers}
+        return QueuedJob(id=7, state="CANCELLED") if ended else waiting(reason)
 
     async def read_details(number: int) -> JobDetails:
         return JobDetails(state=f"CANCELLED of {number}", reason="", restarts=0, batch_host="", may_requeue=True)
@@ -85,10 +93,10 @@ def test_whoever_submits_does_not_wait_for_a_job_that_can_never_start(
     async def cancel_job(number: int) -> None:
         cancelled.append(number)
 
-    monkeypatch.setattr(jobs, "list_jobs", list_jobs)
     monkeypatch.setattr(jobs, "read_details", read_details)
     monkeypatch.setattr(stop, "cancel_job", cancel_job)
     folder = tmp_path / new_run("check", cluster_name="slurm", status="waiting").id
+    list_from(monkeypatch, folder, answer)
     note_job(folder, 7)
     with pytest.raises(NeverStarts if is_final else jobs.JobEnded) as error:
         follow_job(folder, 7, as_json=False, gives_up=True)

@@ -40,11 +40,13 @@ def test_no_number_of_a_job(printed: str) -> None:
 
 
 def test_jobs_in_the_queue() -> None:
-    jobs = parse_queue("7|RUNNING|node[1-3]|None\n8|PENDING||(Resources)\n9|NODE_FAIL|node1|NodeDown\nx|y\n\n|||\n")
+    jobs = parse_queue(
+        "7|RUNNING|node[1-3]|None|/a|b\n8|PENDING||(Resources)|/\n9|NODE_FAIL|node1|NodeDown\nx|y\n\n|||\n"
+    )
     assert [job.in_words for job in jobs.values()] == ["running", "pending (Resources)", "node fail (NodeDown)"]
     assert [job.is_live for job in jobs.values()] == [True, True, False]
     assert [job.is_waiting for job in jobs.values()] == [False, True, False]
-    assert jobs[7] == QueuedJob(id=7, state="RUNNING", nodes="node[1-3]")
+    assert jobs[7] == QueuedJob(id=7, state="RUNNING", nodes="node[1-3]", folder="/a|b")
 
 
 def test_details_of_a_job_come_before_whatever_its_paths_contain() -> None:

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from railbed.errors import UsageError
-from railbed.store import ANY_RUN, NEWEST, RunKind, RunSummary, find_run, record_lines
+from railbed.store import ANY_RUN, NEWEST, RunKind, RunSummary, find_run, is_own_folder, record_lines
 from railbed.store.run import SERIES
 from railbed.store.submitted import job_of
 
@@ -70,7 +70,9 @@ def _is_attachable(run: RunSummary, folder: Path) -> bool:
 
 
 def _is_in_progress(run: RunSummary, folder: Path) -> bool:
-    """Whether a run has not ended; one that is written on another machine may look dead from here."""
+    """Whether a run of this user has not ended; one that is written on another machine may look dead from here."""
+    if not is_own_folder(folder):
+        return False
     if run.status == "died":
         return job_of(folder) is not None
     return run.status in ("running", "waiting")

@@ -13,7 +13,7 @@ from railbed.model.cluster import Cluster
 from railbed.store import NEWEST
 from railbed.store.run import ABOUT
 from railbed.store.run_cluster import cluster_to_act_on
-from railbed.store.submitted import read_job
+from railbed.store.submitted import job_of
 from railbed.train.base.files import CONFIG
 from railbed.train.results.adapter import is_adapter
 from railbed.train.results.sources import MODEL
@@ -62,7 +62,7 @@ def _of_run(word: str, cluster_file: Path | None, node: str | None) -> TrainedMo
     if started.recipe.get("traffic"):
         raise UsageError(f"{folder.name} is a network load: it trains no model and has no weights")
     own = folder / MODEL
-    if read_job(folder) and own.is_dir():
+    if job_of(folder) and own.is_dir():
         site = built_in_local()
         stored = str(own.resolve())
         return TrainedModel(cluster=site, folder=stored, node=_node(site, None), title=folder.name, is_stored=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 from railbed import clusterfile
 from railbed.errors import UsageError
 from railbed.model.cluster import Cluster
-from railbed.store.ownership import own_cluster_file
+from railbed.store.proof import has_own_training, own_cluster_file
 from railbed.store.run import CLUSTER
 
 
@@ -18,6 +18,15 @@ class ForeignRun(UsageError):
 def cluster_to_read(folder: Path) -> Cluster:
     """Return the cluster of a run, to describe the run: nothing in it may be executed or reached."""
     return clusterfile.load(folder / CLUSTER)
+
+
+def require_own_training(folder: Path) -> None:
+    """Raise ForeignRun unless what a run trains, and under which name, is what this user started it with."""
+    if not has_own_training(folder):
+        raise ForeignRun(
+            f"{folder.name} has no proof that you started this training here, so it is not continued",
+            hint="start a run of your own with its recipe",
+        )
 
 
 def cluster_to_act_on(folder: Path) -> Cluster:

@@ -1,60 +1,40 @@
-"""The Slurm job of a run: `job.json` in the run's folder, beside the batch script."""
+"""The Slurm job of a run: `job.json` in the run's folder, beside the batch script.
+
+Anybody may have written that file. What Slurm lists decides whether a job is that of the run: it works in its folder.
+"""
 
 from __future__ import annotations
 
 import json
 import time
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from railbed.store.ownership import Unprovable, is_own_mac, read_regular, sign
+from railbed.store.proof import read_regular
 from railbed.store.run import PRIVATE, write_atomically
 
 JOB, SCRIPT = "job.json", "job.sh"
 LARGEST_BYTES = 1 << 16
-SUBJECT = "job"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubmittedJob:
-    """The job that a run was submitted as."""
+    """The job that a run was submitted as, according to its folder."""
 
     number: int
     submitted: float
-    run: str = ""
-    """Name of the run."""
-    proof: str = ""
-    """That this user submitted it."""
 
 
 def note_job(folder: Path, number: int) -> None:
     """Store the number of a run's job, which only Slurm's answer to its submission contains."""
-    content: dict[str, object] = {"job": number, "submitted": time.time(), "run": folder.name}
-    with suppress(Unprovable):  # the run itself reports it
-        content["proof"] = sign(folder.name, SUBJECT, _signed(number))
+    content = {"job": number, "submitted": time.time()}
     write_atomically(folder / JOB, json.dumps(content).encode() + b"\n", mode=PRIVATE)
 
 
 def job_of(folder: Path) -> SubmittedJob | None:
-    """Return the job that this user submitted a run as: others name jobs that are not theirs."""
-    job = read_job(folder)
-    return job if job and is_own_mac(job.proof, job.run, SUBJECT, _signed(job.number)) else None
-
-
-def read_job(folder: Path) -> SubmittedJob | None:
-    """Return the job of a run, as data; None if it was not submitted, or its file is damaged."""
+    """Return the job that a run's folder names; None if the run was not submitted, or the file is damaged."""
     try:
         content = json.loads(read_regular(folder / JOB)[:LARGEST_BYTES])
-        return SubmittedJob(
-            number=int(content["job"]),
-            submitted=float(content["submitted"]),
-            run=str(content.get("run", "")),
-            proof=str(content.get("proof", "")),
-        )
-    except (OSError, ValueError, KeyError, TypeError, RecursionError, OverflowError, AttributeError):
+        return SubmittedJob(number=int(content["job"]), submitted=float(content["submitted"]))
+    except (OSError, ValueError, KeyError, TypeError, RecursionError, OverflowError):
         return None
-
-
-def _signed(number: int) -> bytes:
-    return str(number).encode()

@@ -20,7 +20,7 @@ from railbed.model.events.configure import Outcome
 from railbed.model.fix import Fix
 from railbed.model.private import for_us_alone
 from railbed.model.record import Change, Finding, Record
-from railbed.store.ownership import Unprovable, is_proven, prove, read_regular
+from railbed.store.proof import Unprovable, is_proven, prove, read_regular
 from railbed.store.records import read_record
 from railbed.store.run import RECORDS, RunSummary, list_runs, read_run_in, record_lines, runs_folder
 from railbed.store.undo_steps import invalid_part

@@ -24,8 +24,8 @@ from railbed.model.events import TrainingStarted
 from railbed.model.private import for_us_alone
 from railbed.model.record import Finding, Record
 from railbed.model.text.scrub import scrub
-from railbed.store.ownership import Unprovable, prove, prove_training
 from railbed.store.process import this_process
+from railbed.store.proof import Unprovable, prove, prove_training
 from railbed.store.records import to_line
 from railbed.store.run import (
     ABOUT,
@@ -126,10 +126,9 @@ def open_run(verb: str, *, cluster_name: str, cluster_text: str) -> Iterator[Ope
 
 
 def _prove(folder: Path, summary: RunSummary, cluster_text: str) -> Unprovable | None:
-    """Prove who made the cluster file, and which process writes the run; return why that is impossible."""
-    contents = {"cluster": cluster_text.encode(), "process": to_json(summary.process)}
+    """Prove who made the cluster file; return why that is impossible."""
     try:
-        prove(folder, summary.id, contents)
+        prove(folder, summary.id, {"cluster": cluster_text.encode()})
     except Unprovable as reason:
         return reason
     return None

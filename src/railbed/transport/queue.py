@@ -10,8 +10,8 @@ from pathlib import Path
 from railbed.errors import ParseError, RailbedError, Unreachable, UsageError
 from railbed.transport.slurm import SlurmSilent, ask_slurm
 
-FORMAT = "%A|%T|%N|%r"
-"""Of `squeue`: number, state, nodes, reason."""
+FORMAT = "%A|%T|%N|%r|%Z"
+"""Of `squeue`: number, state, nodes, reason, folder."""
 SIZES = "%P|%F|%s"
 """Of `sinfo`: partition, nodes as allocated/idle/other/total, and the sizes that a job may have there."""
 SIZE = re.compile(
@@ -39,6 +39,8 @@ class QueuedJob:
     nodes: str = ""
     reason: str = ""
     """Why it waits or ended; empty if Slurm gives none."""
+    folder: str = ""
+    """Where its script runs, which is the folder of the run that was submitted."""
 
     @property
     def is_waiting(self) -> bool:
@@ -129,10 +131,11 @@ def parse_queue(printed: str) -> dict[int, QueuedJob]:
     for line in printed.splitlines()[:MOST_JOBS]:
         number, _, rest = line.partition("|")
         state, _, rest = rest.partition("|")
-        nodes, _, reason = rest.partition("|")
+        nodes, _, rest = rest.partition("|")
+        reason, _, folder = rest.partition("|")
         if NUMBER.fullmatch(number) and state:
             shown = "" if reason.strip() in NO_REASON else reason.strip().strip("()")
-            jobs[int(number)] = QueuedJob(id=int(number), state=state, nodes=nodes, reason=shown)
+            jobs[int(number)] = QueuedJob(id=int(number), state=state, nodes=nodes, reason=shown, folder=folder)
     return jobs
 
 

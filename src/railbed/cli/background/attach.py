@@ -16,6 +16,7 @@ from railbed.cli.screens.train_summary import KEPT
 from railbed.errors import DeviceError
 from railbed.model.record import Record
 from railbed.store import RunSummary, follow, read_record
+from railbed.store.ownership import refuse_foreign_run
 from railbed.store.submitted import job_of
 
 MEASUREMENT = b'"kind":"measurement"'
@@ -37,6 +38,7 @@ def attach_run(name: str, *, as_json: bool) -> int:
 def attach_in(folder: Path, summary: RunSummary, *, as_json: bool) -> int:
     """Show the run in a folder: from its job, if it was submitted."""
     if job := job_of(folder):
+        refuse_foreign_run(folder, f"railbed runs --attach {folder.name}")
         # Imported here because it loads Slurm's part of the transport, which few runs need.
         from railbed.cli.slurm.follow import follow_job
 

@@ -13,7 +13,7 @@ from railbed.cli.run_kinds import TRAINING, chosen_run
 from railbed.errors import UsageError
 from railbed.model import events
 from railbed.store import RunKind, RunSummary, list_runs, read_run_in, runs_folder
-from railbed.store.ownership import first_training
+from railbed.store.proof import first_training
 
 OUTPUT = "output.txt"
 """The output of a run without a terminal."""

@@ -6,8 +6,6 @@ import asyncio
 import sys
 from pathlib import Path
 
-from pydantic_core import to_json
-
 from railbed.cli.background.runs import summary_of, to_resume, training_run
 from railbed.cli.exits import OK
 from railbed.cli.run.signals import run_until_ended
@@ -17,11 +15,14 @@ from railbed.cli.screens.progress import working
 from railbed.errors import DeviceError, UsageError
 from railbed.model.events import Stopped
 from railbed.store import RunSummary, ask_to_end, is_being_written
-from railbed.store.ownership import is_proven
+from railbed.store.ownership import refuse_foreign_run
+from railbed.store.run import RECORDS
 from railbed.store.submitted import job_of
 
 END_SECONDS = 60.0
 """Ranks end within seconds; for a node that is cut off, the connection has to time out."""
+GONE_SECONDS = 5.0
+"""How long the lock of a process that is gone may stay."""
 POLL_SECONDS = 0.1
 
 
@@ -37,15 +38,16 @@ def stop_run(name: str, *, as_json: bool) -> int:
 
 def stop_in(folder: Path, before: RunSummary, *, as_json: bool) -> int:
     """End the run in a folder: its job, if it was submitted, else its process."""
+    refuse_foreign_run(folder, f"railbed runs --stop {folder.name}")
     if job := job_of(folder):
         # Imported here because it loads Slurm's part of the transport, which few runs need.
         from railbed.cli.slurm.stop import stop_job
 
         return stop_job(folder, job.number, as_json=as_json)
     if before.status == "running":
-        _ask(folder, before)
+        process = _ask(folder, before)
         with working(f"waiting for {before.id} to end its ranks"):
-            run_until_ended(_await_end(folder, before))
+            run_until_ended(_await_end(folder, before, process))
     after = summary_of(folder)
     if as_json:
         JsonScreen().show(Stopped(subject=after.id, was=before.status, status=after.status, exit=after.exit))
@@ -56,30 +58,32 @@ def stop_in(folder: Path, before: RunSummary, *, as_json: bool) -> int:
     return OK
 
 
-def _ask(folder: Path, run: RunSummary) -> None:
+def _ask(folder: Path, run: RunSummary) -> int | None:
+    """Ask the process of a run to end, and return its number; None if the process that `run.json` names is not its."""
     if run.process is None:
         raise UsageError(
             f"{run.id} has no process number in its run.json", hint="end it in the terminal it was started in"
         )
-    if not is_proven(folder, "process", to_json(run.process)):
-        raise UsageError(
-            f"{run.id} has no proof that you started its process {run.process.pid}",
-            hint=f"if it is yours, `kill {run.process.pid}` on {run.process.machine} ends it",
-        )
-    if ask_to_end(run.process):
-        sys.stderr.write(f"stopping {run.id} …\n")
+    if not ask_to_end(run.process, folder / RECORDS):
+        return None
+    sys.stderr.write(f"stopping {run.id} …\n")
+    return run.process.pid
 
 
-async def _await_end(folder: Path, run: RunSummary) -> None:
+async def _await_end(folder: Path, run: RunSummary, process: int | None) -> None:
     try:
-        async with asyncio.timeout(END_SECONDS):
+        async with asyncio.timeout(GONE_SECONDS if process is None else END_SECONDS):
             while is_being_written(folder):  # noqa: ASYNC110  (the end of another process is no event of ours)
                 await asyncio.sleep(POLL_SECONDS)
     except TimeoutError:
-        number = run.process.pid if run.process else "PID"
+        if process is None:
+            raise UsageError(
+                f"{run.id} is written by another process than the one that its run.json names: nothing was stopped",
+                hint=f"`fuser -v {folder / RECORDS}` shows what writes it",
+            ) from None
         raise StillGoing(
             f"{run.id} did not end within {END_SECONDS:g} s",
-            hint=f"`kill -9 {number}` ends it at once, and its ranks end within seconds",
+            hint=f"`kill -9 {process}` ends it at once, and its ranks end within seconds",
         ) from None
 
 

@@ -66,7 +66,7 @@ def to_stop_job(folder: Path) -> str:
 
 
 async def _follow(folder: Path, number: int, *, as_json: bool, gives_up: bool) -> JobWatch:
-    watch = JobWatch(number)
+    watch = JobWatch(folder, number)
     with watch.watching():
         await _await_start(folder, watch, as_json=as_json, gives_up=gives_up)
         if (folder / RECORDS).exists():

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator
+import os
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from railbed.cli.exits import INTERRUPTED
-from railbed.errors import DeviceError, RailbedError
+from railbed.errors import DeviceError, RailbedError, UsageError
 from railbed.store import RunSummary, set_status
-from railbed.store.submitted import job_of
+from railbed.store.submitted import JOB
 from railbed.transport.queue import JobDetails, QueuedJob, list_jobs, read_details
 
 POLL_SECONDS = 1.0
@@ -24,31 +24,41 @@ class JobEnded(DeviceError):
     """A job ended, and railbed in it could not record why."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunJob:
-    """The job of a run; `queued` is None if Slurm no longer lists it."""
-
-    number: int
-    queued: QueuedJob | None
+class NotItsJob(UsageError):
+    """The job that a run's `job.json` names belongs to something else."""
 
 
-async def jobs_of(folders: Iterable[Path]) -> dict[Path, RunJob]:
-    """Return the jobs of those runs that were submitted."""
-    numbers = {folder: job.number for folder in folders if (job := job_of(folder)) is not None}
-    listed = await list_jobs(set(numbers.values()))
-    return {folder: RunJob(number=number, queued=listed.get(number)) for folder, number in numbers.items()}
+def works_in(queued: QueuedJob, folder: Path) -> bool:
+    """Whether a job was submitted from the folder of a run; links are not followed there."""
+    try:
+        return bool(queued.folder) and os.path.samestat(Path(queued.folder).stat(), folder.lstat())
+    except OSError:
+        return False
+
+
+def refuse_other_job(queued: QueuedJob | None, folder: Path) -> None:
+    """Raise NotItsJob for a live job of this user that does not write this run: somebody may have put its number there.
+
+    Slurm may also give numbers again.
+    """
+    if queued is not None and queued.is_live and not works_in(queued, folder):
+        raise NotItsJob(
+            f"job {queued.id} is not that of {folder.name}, whose {JOB} names it: it works in {queued.folder}",
+            hint=f"nothing was done; `scontrol show job {queued.id}` shows whose it is",
+        )
 
 
 class JobWatch:
-    """Asks Slurm every second about one job, while the context is open."""
+    """Asks Slurm every second about the job of a run, while the context is open."""
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, folder: Path, number: int) -> None:
+        self.folder = folder
         self.number = number
         self.queued: QueuedJob | None = None
         self.trouble: RailbedError | None = None
-        """Why Slurm cannot be asked, if that lasts."""
+        """Why the job cannot be watched, if that lasts."""
         self.ended = asyncio.Event()
-        """Set when the job has ended, or Slurm has not answered for too long."""
+        """Set when the job has ended, or cannot be watched."""
 
     @property
     def is_live(self) -> bool:
@@ -70,8 +80,12 @@ class JobWatch:
             try:
                 self.queued = (await list_jobs({self.number})).get(self.number)
                 unanswered = 0
+                refuse_other_job(self.queued, self.folder)
                 if self.queued is None or not self.queued.is_live:
                     break
+            except NotItsJob as error:
+                self.trouble = error
+                break
             except DeviceError as error:
                 unanswered += 1
                 if unanswered >= UNANSWERED:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from railbed.errors import RailbedError
-from railbed.store import RunSummary, find_run
+from railbed.store import RunSummary, find_run, is_own_folder
 from railbed.store.submitted import job_of
 from railbed.transport.queue import QueuedJob
 
@@ -49,12 +49,16 @@ class RunJobs:
 
 def read_jobs(runs: Sequence[RunSummary]) -> RunJobs:
     """Return the jobs of runs; Slurm is asked only if a run may have one that has not ended."""
-    numbers = {run.id: job.number for run in runs if (job := job_of(find_run(run.id))) is not None}
+    folders = {run.id: find_run(run.id) for run in runs}
+    # `squeue` lists the jobs of this user: those of others would seem to have ended.
+    own = {run: folder for run, folder in folders.items() if is_own_folder(folder)}
+    numbers = {run: job.number for run, folder in own.items() if (job := job_of(folder)) is not None}
     wanted = {numbers[run.id] for run in runs if run.id in numbers and run.status in OPEN}
     if not wanted:
         return RunJobs(numbers)
     # Imported here because most folders have no jobs.
     from railbed.cli.run.signals import run_until_ended
+    from railbed.cli.slurm.jobs import works_in
     from railbed.transport.queue import list_jobs
 
     try:
@@ -62,4 +66,9 @@ def read_jobs(runs: Sequence[RunSummary]) -> RunJobs:
     except RailbedError as error:
         sys.stderr.write(f"railbed: the state of jobs is unknown: {error.message}\n")
         return RunJobs(numbers)
-    return RunJobs(numbers, {run: listed[number] for run, number in numbers.items() if number in listed})
+    queued = {run: listed[number] for run, number in numbers.items() if number in listed}
+    theirs = {run for run, job in queued.items() if job.is_live and not works_in(job, own[run])}
+    return RunJobs(
+        {run: number for run, number in numbers.items() if run not in theirs},
+        {run: job for run, job in queued.items() if run not in theirs},
+    )

@@ -11,11 +11,11 @@ from railbed.cli.exits import INTERRUPTED, OK
 from railbed.cli.run.signals import run_until_ended
 from railbed.cli.screens.json import JsonScreen
 from railbed.cli.screens.progress import working
-from railbed.cli.slurm.jobs import JobWatch, jobs_of, settle
+from railbed.cli.slurm.jobs import JobWatch, refuse_other_job, settle
 from railbed.errors import DeviceError
 from railbed.model.events import Stopped
 from railbed.store import RunSummary, set_status
-from railbed.transport.queue import cancel_job, signal_job
+from railbed.transport.queue import cancel_job, list_jobs, signal_job
 
 SAVE_SECONDS = 300.0
 """How long training may take to save its state; then the job is cancelled without."""
@@ -43,17 +43,18 @@ def stop_job(folder: Path, number: int, *, as_json: bool) -> int:
 
 async def end_job(folder: Path, number: int, before: RunSummary) -> bool:
     """End the job; return whether it was still there."""
-    queued = (await jobs_of([folder]))[folder].queued
+    queued = (await list_jobs({number})).get(number)
+    refuse_other_job(queued, folder)
     if queued is None or not queued.is_live:
         await settle(folder, before, number, queued)
         return False
     saved = False
     if queued.state == "RUNNING" and before.verb == "train" and before.status == "running":
         await signal_job(number, "USR2")
-        saved = await _until_ended(number, SAVE_SECONDS)
+        saved = await _until_ended(folder, number, SAVE_SECONDS)
     if not saved:
         await cancel_job(number)
-        if not await _until_ended(number, END_SECONDS):
+        if not await _until_ended(folder, number, END_SECONDS):
             raise JobRemains(
                 f"Slurm did not end job {number} within {END_SECONDS:g} s", hint=f"`squeue --job {number}` shows it"
             )
@@ -62,9 +63,9 @@ async def end_job(folder: Path, number: int, before: RunSummary) -> bool:
     return True
 
 
-async def _until_ended(number: int, seconds: float) -> bool:
+async def _until_ended(folder: Path, number: int, seconds: float) -> bool:
     """Wait for the end of a job, and return whether it came in time."""
-    watch = JobWatch(number)
+    watch = JobWatch(folder, number)
     with watch.watching():
         try:
             async with asyncio.timeout(seconds):

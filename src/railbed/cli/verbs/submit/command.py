@@ -18,11 +18,13 @@ from railbed.cli.run.signals import run_until_ended
 from railbed.cli.run_kinds import SUBMITTED_TRAINING, chosen_run
 from railbed.cli.screens.json import JsonScreen
 from railbed.cli.slurm.follow import follow_job, to_attach_job, to_stop_job
+from railbed.cli.slurm.jobs import works_in
 from railbed.cli.slurm.script import LONGEST_NOTICE, NOTICE_SECONDS, JobRequest, batch_script
 from railbed.cli.verbs.submit.words import checked_words, refuse_recipe, split_resume
 from railbed.errors import DeviceError, TimedOut, UsageError
 from railbed.model.events import Submitted
 from railbed.store import new_run, runs_folder, set_status, write_atomically
+from railbed.store.run_cluster import require_own_training
 from railbed.store.submitted import SCRIPT, job_of, note_job
 from railbed.transport.queue import largest_jobs, list_jobs, submit_script
 from railbed.transport.slurm import SlurmSilent
@@ -120,9 +122,10 @@ def _to_continue(name: str) -> Path:
             f"{folder.name} was not submitted", hint=f"`railbed train --resume {folder.name}` continues it"
         )
     queued = run_until_ended(list_jobs({job.number})).get(job.number)
-    if queued and queued.is_live:
+    if queued and queued.is_live and works_in(queued, folder):
         raise UsageError(f"job {job.number} of {folder.name} is {queued.in_words}", hint=f"`{to_attach_job(folder)}`")
     begun(folder)  # raises if there is nothing to continue
+    require_own_training(folder)
     return folder
 
 
