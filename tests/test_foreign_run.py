@@ -160,15 +160,20 @@ def test_a_planted_pipe_does_not_block(planted: Planted) -> None:
 
 
 def test_a_job_does_not_continue_a_foreign_training(planted: Planted) -> None:
+    """Nor one in a folder that others can write to."""
     note_job(planted.run, 7)
-    planted.become_foreign()
     programs = planted.folder / "bin"
     programs.mkdir()
     for name in ("squeue", "sinfo", "sbatch"):
         (programs / name).write_text(f"#!/bin/sh\n[ {name} != sbatch ] || touch {planted.executed}\n")
         (programs / name).chmod(0o755)
-    words = ("submit", "train", "--resume", planted.run.name, "--no-follow")
-    result = railbed(planted.folder, *words, PATH=f"{programs}:{os.environ['PATH']}")
+    words, path = ("submit", "train", "--resume", planted.run.name), f"{programs}:{os.environ['PATH']}"
+    planted.run.chmod(0o707)
+    result = railbed(planted.folder, *words, PATH=path)
+    assert (result.code, f"others can write to {planted.run}: the run does not continue" in result.err) == (2, True)
+    planted.run.chmod(0o700)
+    planted.become_foreign()
+    result = railbed(planted.folder, *words, PATH=path)
     assert (result.code, "has no proof that you started this training here" in result.err) == (2, True), result.err
     assert not planted.is_reached()
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.support.labs import RunningLab
-from tests.support.slurm import NODES, User, jobs, until
+from tests.support.slurm import NODES, UIDS, User, jobs, until
 from tests.support.submitted import BESIDE, LEFT, LONG, submit
 from tests.support.training import losses
 from tests.test_train_faults import BATCH, generations_of, history
@@ -71,7 +72,7 @@ def test_a_cancelled_job_leaves_nothing_on_any_node(slurm_user: User, slurm_lab:
 def test_check_is_followed_and_slurm_gets_no_secret(slurm_user: User, slurm_lab: RunningLab) -> None:
     odd = slurm_user.folder / "a $(touch ran) #SBATCH --nodes=3 '\""
     odd.mkdir()
-    odd.chmod(0o777)
+    os.chown(odd, UIDS[slurm_user.name], -1)
     inside = replace(slurm_user, variables={"RAILBED_RUNS": str(odd / "runs"), "NEXUS_PASSWORD": PASSWORD})
     result = inside.railbed("submit", "check", "reachable", "--nodes", "2", "--json")
     assert result.code == 0, result
@@ -80,6 +81,7 @@ def test_check_is_followed_and_slurm_gets_no_secret(slurm_user: User, slurm_lab:
     assert [finding["verdict"] for finding in result.findings] == ["ok", "ok"]
     assert {finding["subject"] for finding in result.findings} < set(NODES)
     assert Path(submitted["folder"]).parent == odd / "runs"
+    assert "reachable" in (Path(submitted["folder"]) / "output.txt").read_text()
     assert not [path for path in slurm_user.folder.rglob("ran*") if path.name == "ran"]
     number = submitted["job"]
     stored = slurm_lab.run_inside(

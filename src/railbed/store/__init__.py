@@ -20,7 +20,7 @@ from railbed.store.run import (
     runs_folder,
     write_atomically,
 )
-from railbed.store.writing import CONTINUED, OpenRun, new_run, open_run, set_status
+from railbed.store.writing import CONTINUED, OpenRun, new_run, open_run, run_to_continue, set_status
 
 __all__ = [
     "ANY_RUN",
@@ -47,6 +47,7 @@ __all__ = [
     "record_lines",
     "remove_run",
     "replacing",
+    "run_to_continue",
     "runs_folder",
     "set_status",
     "similar_names",

@@ -24,6 +24,7 @@ from railbed.model.events import TrainingStarted
 from railbed.model.private import for_us_alone
 from railbed.model.record import Finding, Record
 from railbed.model.text.scrub import scrub
+from railbed.store.ownership import require_private_run
 from railbed.store.process import this_process
 from railbed.store.proof import Unprovable, prove, prove_training
 from railbed.store.records import to_line
@@ -100,12 +101,12 @@ class OpenRun:
 @contextmanager
 def open_run(verb: str, *, cluster_name: str, cluster_text: str) -> Iterator[OpenRun]:
     """Start a run, or continue the one that the environment names."""
-    continued = os.environ.get(CONTINUED)
-    parent = Path(continued).parent if continued else runs_folder()
+    continued = run_to_continue()
+    parent = continued.parent if continued else runs_folder()
     with ExitStack() as stack:
         with _explained(parent):
-            before = _to_continue(Path(continued), verb) if continued else new_run(verb, cluster_name=cluster_name)
-            folder = Path(continued) if continued else parent / before.id
+            before = _read_before(continued, verb) if continued else new_run(verb, cluster_name=cluster_name)
+            folder = continued or parent / before.id
             write_atomically(folder / CLUSTER, cluster_text.encode(), mode=PRIVATE)
             # Lock before `run.json` says so: a reader that finds a run in progress must find it locked.
             records = stack.enter_context(open(folder / RECORDS, "a+b", buffering=0, opener=for_us_alone))
@@ -163,7 +164,18 @@ def set_status(folder: Path, status: Status, exit_code: int | None = None) -> No
         write_atomically(folder / ABOUT, to_json(summary, indent=1), mode=PRIVATE)
 
 
-def _to_continue(folder: Path, verb: str) -> RunSummary:
+def run_to_continue() -> Path | None:
+    """Return the run that the environment names; raise UsageError unless it is one that only this user can replace."""
+    named = os.environ.get(CONTINUED)
+    if not named:
+        return None
+    folder = Path(named)
+    with _explained(folder.parent):
+        require_private_run(folder)
+    return folder
+
+
+def _read_before(folder: Path, verb: str) -> RunSummary:
     try:
         summary = read_about(folder)
     except ValueError as error:
@@ -211,7 +223,7 @@ def _unused(folder: Path, name: str) -> Path:
 
 def _new_folder(parent: Path, name: str) -> Path:
     try:
-        parent.mkdir(parents=True, exist_ok=True)
+        parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     except FileExistsError as error:
         raise UsageError(
             f"cannot store the run in {describe_folder(parent)}: it is not a folder",

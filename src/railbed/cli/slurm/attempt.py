@@ -27,7 +27,7 @@ from railbed.launch.supervise import GaveUp
 from railbed.model import events
 from railbed.model.cluster import Cluster
 from railbed.model.record import Record
-from railbed.store import CONTINUED, Status, set_status
+from railbed.store import Status, run_to_continue, set_status
 from railbed.train import recipes
 from railbed.train.departure import Departure
 from railbed.train.recipe import Recipe
@@ -226,12 +226,13 @@ def perform_attempt(
 
 def this_attempt() -> Attempt | None:
     """Return the start of the submitted job that this process is; None if it is none."""
-    folder, job = os.environ.get(CONTINUED), os.environ.get("SLURM_JOB_ID", "")
-    if not folder or not job.isdigit():
+    job = os.environ.get("SLURM_JOB_ID", "")
+    folder = run_to_continue() if job.isdigit() else None
+    if folder is None:
         return None
-    history = read_history(Path(folder))
+    history = read_history(folder)
     count = os.environ.get("SLURM_RESTART_COUNT", "")
     restarts = int(count) if count.isdigit() else 0
     # Only starts of this job count: a person who submits the run again wants another.
     history.fruitless = min(history.fruitless, restarts)
-    return Attempt(Path(folder), int(job), restarts, history)
+    return Attempt(folder, int(job), restarts, history)

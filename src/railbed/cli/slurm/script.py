@@ -18,6 +18,7 @@ from pathlib import Path
 from railbed.cli.background.runs import OUTPUT
 from railbed.errors import UsageError
 from railbed.store import CONTINUED
+from railbed.store.run import ABOUT
 
 PASSED = (
     "HOME",
@@ -34,6 +35,8 @@ PASSED = (
 )
 """Variables that the job gets. By default Slurm stores all of them, passwords included."""
 WORD = re.compile(r"[A-Za-z0-9_.,:;=+@%/*&|!<>~^()\[\]-]+")
+NOT_OURS = 73
+"""Exit code of a script whose run has been replaced."""
 NOTICE_SECONDS = 120
 LONGEST_NOTICE = 65535
 """The most that Slurm accepts."""
@@ -65,6 +68,9 @@ def batch_script(request: JobRequest, verb: str, command: Sequence[str], *, run:
         *settings,
         "",
         *(("trap '' USR1 USR2  # railbed handles them once it has started",) if verb == "train" else ()),
+        "# Slurm would follow a link in place of the output. Nobody else can make one in a folder of this user.",
+        f"cd {shlex.quote(str(run))} && [ -O . ] && [ -O {ABOUT} ] && [ ! -h {OUTPUT} ] || exit {NOT_OURS}",
+        f"exec >>{OUTPUT} 2>&1",
         f"export {CONTINUED}={shlex.quote(str(run))}",
         f"cd {shlex.quote(str(folder))} || exit",
         f"exec {shlex.join(words)}",
@@ -81,8 +87,7 @@ def _options(request: JobRequest, verb: str) -> Iterator[str]:
         yield f"--{name}={_checked(name, value)}"
     if not request.shares:
         yield "--exclusive"
-    yield f"--output={OUTPUT}"
-    yield "--open-mode=append"
+    yield f"--output={os.devnull}"
     yield f"--export={','.join(name for name in PASSED if name in os.environ) or 'NIL'}"
     if verb == "train":
         # A lost node does not end the job, and railbed requeues it before the limit: see survival in docs/slurm.md.

@@ -24,6 +24,7 @@ from railbed.cli.verbs.submit.words import checked_words, refuse_recipe, split_r
 from railbed.errors import DeviceError, TimedOut, UsageError
 from railbed.model.events import Submitted
 from railbed.store import new_run, runs_folder, set_status, write_atomically
+from railbed.store.ownership import refuse_replaceable, require_private_run
 from railbed.store.run_cluster import require_own_training
 from railbed.store.submitted import SCRIPT, job_of, note_job
 from railbed.transport.queue import largest_jobs, list_jobs, submit_script
@@ -130,12 +131,13 @@ def _to_continue(name: str) -> Path:
 
 
 def _refuse_folder(folder: Path) -> None:
-    """Refuse a folder that Slurm cannot write a job's output to, whatever the form of the option."""
+    """Refuse a folder that Slurm cannot start a job in, and one where others could replace the run meanwhile."""
     if any(character in str(folder) for character in "%\\\n"):
         raise UsageError(
-            f"Slurm cannot write to {str(folder)!r}: it has a %, a backslash or a line break in its name",
+            f"Slurm cannot start a job in {str(folder)!r}: it has a %, a backslash or a line break in its name",
             hint="run in another folder, or set RAILBED_RUNS",
         )
+    refuse_replaceable(folder)
 
 
 def _refuse_size(request: JobRequest) -> None:
@@ -163,10 +165,11 @@ def _refuse_size(request: JobRequest) -> None:
 def _submit(request: JobRequest, verb: str, command: list[str], before: Path | None) -> tuple[Path, int]:
     """Write the script into the run's folder, and submit it; a new run that is refused leaves nothing."""
     batch_script(request, verb, command, run=Path("/"), folder=Path("/"))  # raises before anything is created
-    _refuse_folder(before or runs_folder().absolute())
+    _refuse_folder(before or runs_folder().absolute() / verb)
     _refuse_size(request)
     folder = before or runs_folder().absolute() / new_run(verb, cluster_name=CLUSTER, status="waiting").id
     try:
+        require_private_run(folder)
         script = batch_script(request, verb, command, run=folder, folder=Path.cwd())
         write_atomically(folder / SCRIPT, script.encode("utf-8", "surrogateescape"), mode=0o700)
         number = run_until_ended(submit_script(folder / SCRIPT))
