@@ -8,13 +8,15 @@ import re
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from railbed.launch.files.guard import hold
-from railbed.store import OpenRun, open_run
+from railbed.store import OpenRun, Status, open_run, set_status
+from railbed.store.submitted import note_job
 from tests.support.cli import RAILBED, Result, environment, railbed
 from tests.support.events import event
 from tests.support.strangers import as_stranger, open_folder
@@ -228,6 +230,83 @@ def test_a_node_out_of_reach_is_named_and_its_runs_stay(site: Site) -> None:
     assert (here not in site.runs(), gone in site.runs()) == (True, True)
     assert site.clean("--yes", gone).code == 3
     assert site.runs() == []
+
+
+@pytest.fixture
+def slurm(site: Site, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Let `squeue` run this script; `tests/test_slurm_foreign.py` has the real one."""
+    programs = site.folder / "bin"
+    programs.mkdir()
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+
+    def runs(script: str) -> None:
+        (programs / "squeue").write_text(f"#!/bin/sh\n{script}\n")
+        (programs / "squeue").chmod(0o755)
+
+    return runs
+
+
+def submitted(site: Site, status: Status) -> Path:
+    """Make a run that was submitted as job 7."""
+    folder = site.folder / "runs" / site.train("job1")
+    set_status(folder, status)
+    note_job(folder, 7)
+    return folder
+
+
+@pytest.mark.parametrize("state", ["PENDING", "REQUEUED", "REQUEUE_HOLD", "SUSPENDED", "COMPLETING", "RUNNING"])
+def test_a_run_whose_job_slurm_lists_stays(site: Site, slurm: Callable[[str], None], state: str) -> None:
+    folder = submitted(site, "waiting" if state != "RUNNING" else "stopped")
+    slurm(f"echo '7|{state}||None|{folder}'")
+    done = site.clean("--yes")
+    assert (done.code, folder.exists()) == (0, True), done
+    words = state.lower().replace("_", " ")
+    assert f"stays: {folder.name}: its job 7 is {words}; `railbed runs --stop {folder.name}` ends it" in done.err
+    assert site.left() == ["runs/job1"]
+    named = site.clean("--yes", folder.name)
+    assert (named.code, f"{folder.name} stays: its job 7 is {words}" in named.err) == (2, True), named
+    assert folder.exists()
+    # Known by its folder, where `submit` was killed before it could store the number.
+    (folder / "job.json").unlink()
+    (folder / "job.sh").touch()
+    assert f"stays: {folder.name}: its job 7 is" in site.clean("--yes").err
+    slurm(f"echo '7|COMPLETED||None|{folder}'")
+    assert (site.clean("--yes").code, folder.exists()) == (0, False)
+
+
+@pytest.mark.parametrize(("status", "stays"), [("waiting", True), ("died", True), ("stopped", True), ("done", False)])
+def test_a_run_whose_job_may_be_in_the_queue_stays_if_slurm_cannot_be_asked(
+    site: Site, slurm: Callable[[str], None], status: Status, stays: bool
+) -> None:
+    folder = submitted(site, status)
+    slurm("echo 'squeue: error: Unable to contact slurm controller (connect failure)' >&2; exit 1")
+    done = site.clean("--yes")
+    assert (done.code, folder.exists()) == (3 if stays else 0, stays), done
+    assert (f"stays: {folder.name}: Slurm cannot be asked whether its job has ended: " in done.err) is stays
+    if stays:
+        named = site.clean("--yes", folder.name)
+        assert (
+            named.code,
+            f"or remove runs/{folder.name} yourself" in named.err.replace(str(site.folder) + "/", ""),
+        ) == (
+            2,
+            True,
+        )
+
+
+def test_a_job_that_came_while_the_question_waited(site: Site, slurm: Callable[[str], None]) -> None:
+    folder = submitted(site, "stopped")
+    slurm(f"[ -e {site.folder}/asked ] && echo '7|PENDING||None|{folder}'; touch {site.folder}/asked")
+    done = site.clean("--yes")
+    assert (done.code, f"{folder.name} stays, and nothing was removed: its job 7 is pending" in done.err) == (2, True)
+    assert (folder.exists(), site.left()) == (True, ["runs/job1"])
+
+
+def test_slurm_is_not_asked_about_runs_without_jobs(site: Site, slurm: Callable[[str], None]) -> None:
+    slurm(f"touch {site.folder}/asked")
+    site.train("job1")
+    assert site.clean("--yes").code == 0
+    assert not (site.folder / "asked").exists()
 
 
 def test_the_list_as_records(site: Site) -> None:

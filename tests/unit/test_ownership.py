@@ -21,7 +21,7 @@ from railbed.cli.background.stop import stop_in
 from railbed.cli.slurm import jobs, stop
 from railbed.cli.slurm.jobs import NotItsJob
 from railbed.errors import UsageError
-from railbed.store import list_runs, new_run, read_run_in
+from railbed.store import list_runs, new_run, read_run_in, set_status
 from railbed.store.process import Process
 from railbed.store.submitted import note_job
 from tests.support.cli import railbed
@@ -154,6 +154,8 @@ def test_the_job_of_a_run_is_cancelled(
     note_job(folder, 7)
     log = slurm(f"7|PENDING||None|{folder}")
     assert "job 7 pending" in railbed(tmp_path, "runs").out
+    set_status(folder, "died")  # a host that lost power, before Slurm put the job back into the queue
+    assert json.loads(railbed(tmp_path, "runs", "--json").out)["next"] == ""
     with pytest.raises(stop.JobRemains):
         stop_in(folder, summary_of(folder), as_json=False)
     assert log.read_text() == "7\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 from collections.abc import AsyncGenerator, Iterator
 from functools import partial
@@ -12,7 +13,7 @@ import pytest
 
 from railbed.cli.run.perform import LeftEarly
 from railbed.cli.slurm import attempt as module
-from railbed.cli.slurm.attempt import NoProgress, this_attempt
+from railbed.cli.slurm.attempt import NoProgress, NotRequeued, this_attempt
 from railbed.cli.slurm.history import read_history
 from railbed.errors import CheckpointDamaged, Unreachable
 from railbed.fleet import Fleet
@@ -216,3 +217,23 @@ async def test_the_loss_of_all_steps_is_not_the_loss_of_all_nodes(
     with pytest.raises(LeftEarly) as left:
         _ = [record async for record in attempt.of_job(training(), without_watchdogs, cluster)]
     assert left.value.status == ("waiting" if requeued else "stopped")
+
+
+def test_the_advice_after_a_refused_requeue_continues_on_as_many_nodes(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(*_: int) -> None:
+        raise Unreachable("Slurm: Requested operation is presently disabled")
+
+    monkeypatch.setattr(module, "_requeue", refuse)
+    about = json.loads((folder / "run.json").read_text())
+    (folder / "run.json").write_text(json.dumps(about | {"arguments": ["submit", "train", "-N", "3"]}))
+    attempt = this_attempt()
+    assert attempt
+    monkeypatch.setattr(attempt, "_requeues", True)
+    with pytest.raises(NotRequeued) as refused:
+        attempt.leave(LeftEarly("waiting", 0))
+    assert (
+        refused.value.hint
+        == f"its state is saved: `railbed submit train --resume {folder.name} --nodes 3` continues it"
+    )

@@ -121,8 +121,13 @@ async def list_jobs(jobs: Collection[int]) -> dict[int, QueuedJob]:
     """Return those of our jobs that Slurm still lists."""
     if not jobs:
         return {}
-    listed = parse_queue(await ask_slurm("squeue", "--noheader", "--me", "--states=all", f"--format={FORMAT}"))
+    listed = await own_jobs()
     return {number: listed[number] for number in jobs if number in listed}
+
+
+async def own_jobs() -> dict[int, QueuedJob]:
+    """Return all jobs of this user that Slurm still lists."""
+    return parse_queue(await ask_slurm("squeue", "--noheader", "--me", "--states=all", f"--format={FORMAT}"))
 
 
 def parse_queue(printed: str) -> dict[int, QueuedJob]:

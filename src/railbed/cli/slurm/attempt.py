@@ -15,6 +15,7 @@ from contextlib import aclosing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
+from railbed.cli.background.runs import summary_of, to_resume
 from railbed.cli.exits import INTERRUPTED, OK
 from railbed.cli.options import Options
 from railbed.cli.run.perform import Beside, LeftEarly, Work, perform
@@ -162,7 +163,7 @@ class Attempt:
             set_status(self.folder, "stopped", INTERRUPTED)
             raise NotRequeued(
                 f"job {self.job} could not be requeued: {error.message}",
-                hint=f"its state is saved: `railbed submit train --resume {self.folder.name}` continues it",
+                hint=f"its state is saved: `{to_resume(summary_of(self.folder))}` continues it",
             ) from error
         return OK
 

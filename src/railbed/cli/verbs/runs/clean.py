@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -19,6 +19,7 @@ from railbed.cli.run.signals import run_until_ended
 from railbed.cli.screens.json import JsonScreen
 from railbed.cli.site import given_cluster
 from railbed.cli.verbs.runs.leftovers import CleanUpPlan, LocalRun, make_plan, size_of
+from railbed.cli.verbs.runs.queued import JobClaim, job_claims
 from railbed.errors import DeviceError, RailbedError, UsageError
 from railbed.fleet import Fleet
 from railbed.launch.files.leftovers import FolderEntry, FolderListing, NodeFolder, list_entries, remove_entries
@@ -84,8 +85,10 @@ def clean(wish: Wish) -> int:
     nodes = Nodes()
     if cluster := given_cluster(wish.cluster, None):
         nodes.add(cluster)
-    runs = [_local(summary, nodes) for summary in list_runs() if is_own_folder(runs_folder() / summary.id)]
-    _refuse_running(wish, runs)
+    summaries = [summary for summary in list_runs() if is_own_folder(runs_folder() / summary.id)]
+    claims = job_claims(summaries)
+    runs = [_local(summary, nodes, claims.get(summary.id)) for summary in summaries]
+    _refuse_used(wish, runs, claims)
     if nodes.targets and sys.stderr.isatty():
         sys.stderr.write(f"listing files of runs on {', '.join(nodes.targets)} …\n")
     listings = _with_fleet(nodes, wish, lambda fleet: list_entries(fleet, nodes.folders))
@@ -95,26 +98,38 @@ def clean(wish: Wish) -> int:
     show = _show_json if wish.json else _show
     show(plan, silent)
     _explain_foreign(plan)
+    is_complete = not silent and all(claim.is_certain for claim in claims.values())
     if not (plan.here or plan.there):
-        return DEVICE if silent else OK
+        return OK if is_complete else DEVICE
     if not (wish.yes or _agreed(wish, plan)):
         return FOUND
+    _refuse_requeued(plan)
     left = _remove(wish, nodes, plan)
-    return DEVICE if left or silent else OK
+    return OK if is_complete and not left else DEVICE
 
 
-def _local(summary: RunSummary, nodes: Nodes) -> LocalRun:
+def _local(summary: RunSummary, nodes: Nodes, claim: JobClaim | None) -> LocalRun:
     folder = runs_folder() / summary.id
-    job, used = "", []
+    job, used, is_foreign = "", [], False
+    stays = "it is running" if summary.status == "running" else ""
     if summary.verb in ON_NODES:
         try:
-            used = nodes.add(cluster_to_act_on(folder))
+            cluster = cluster_to_act_on(folder)
+            used = [] if claim else nodes.add(cluster)  # the nodes of a job are out of reach while it waits
             job = begun(folder).run if summary.verb == "train" else ""
         except ForeignRun:
-            return LocalRun(summary=summary, folder=folder, size=size_of(folder), is_foreign=True)
+            is_foreign = True
         except (RailbedError, OSError, ValueError, KeyError):
             pass  # it ended before its training began, and left nothing on nodes
-    return LocalRun(summary=summary, folder=folder, size=size_of(folder), job=job, nodes=used if job else ())
+    return LocalRun(
+        summary=summary,
+        folder=folder,
+        size=size_of(folder),
+        job=job,
+        nodes=used if job else (),
+        is_foreign=is_foreign,
+        stays=f"{claim.reason}; {claim.remedy}" if claim else stays,
+    )
 
 
 def _refuse_newest(wish: Wish) -> None:
@@ -127,10 +142,17 @@ def _refuse_newest(wish: Wish) -> None:
         )
 
 
-def _refuse_running(wish: Wish, runs: Sequence[LocalRun]) -> None:
-    for run in runs:
-        if run.summary.id in wish.names and run.summary.status == "running":
-            raise UsageError(f"{run.summary.id} is running", hint=f"`railbed train --stop {run.summary.id}` ends it")
+def _refuse_used(wish: Wish, runs: Sequence[LocalRun], claims: Mapping[str, JobClaim]) -> None:
+    for name in (run.summary.id for run in runs if run.summary.id in wish.names and run.stays):
+        if claim := claims.get(name):
+            raise UsageError(f"{name} stays: {claim.reason}", hint=claim.remedy)
+        raise UsageError(f"{name} is running", hint=f"`railbed train --stop {name}` ends it")
+
+
+def _refuse_requeued(plan: CleanUpPlan) -> None:
+    """Refuse to go on if the job of a run came into the queue while the question waited for its answer."""
+    for name, claim in job_claims([run.summary for run in plan.here]).items():
+        raise UsageError(f"{name} stays, and nothing was removed: {claim.reason}", hint=claim.remedy)
 
 
 def _refuse_unknown(wish: Wish, runs: Sequence[LocalRun], listings: dict[str, FolderListing | DeviceError]) -> None:

@@ -82,7 +82,12 @@ def runs_command(
     jobs = read_jobs(runs)
     if as_json:
         for run in runs:
-            line = {"kind": "run", **to_dict(run), "next": _next(run), **jobs.fields(run.id)}
+            line = {
+                "kind": "run",
+                **to_dict(run),
+                "next": "" if jobs.is_live(run.id) else _next(run),
+                **jobs.fields(run.id),
+            }
             sys.stdout.write(to_json(line).decode() + "\n")
         return 0
     if not runs:

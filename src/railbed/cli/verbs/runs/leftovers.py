@@ -27,6 +27,8 @@ class LocalRun:
     nodes: Sequence[str] = ()
     is_foreign: bool = False
     """It may be another user's: its nodes are not reached."""
+    stays: str = ""
+    """Why it must not be removed; empty if it may be."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,8 +82,8 @@ def make_plan(
     staying: list[LocalRun] = []
     for place, run in enumerate(runs):
         wanted = run.summary.id in named if named else place >= keep
-        if run.summary.status == "running":
-            plan.retained.append((run.summary.id, "it is running"))
+        if run.stays:
+            plan.retained.append((run.summary.id, run.stays))
             staying.append(run)
         else:
             (going if wanted else staying).append(run)
