@@ -159,6 +159,19 @@ def test_a_planted_pipe_does_not_block(planted: Planted) -> None:
     assert own_cluster_file(planted.run) is None
 
 
+@pytest.mark.parametrize("name", ["run.json", "records.jsonl", "cluster.yaml", "notes.jsonl", "undo.jsonl"])
+def test_no_verb_waits_for_a_planted_pipe(planted: Planted, name: str) -> None:
+    other = planted.made()
+    (planted.run / name).unlink(missing_ok=True)
+    os.mkfifo(planted.folder / "pipe")
+    (planted.run / name).symlink_to(planted.folder / "pipe")
+    listed = railbed(planted.folder, "runs", timeout=60)
+    assert (listed.code, other.name in listed.out) == (0, True), listed.err
+    for verb in (("report",), ("diagnose",), ("train", "--attach"), ("runs", "--stop")):
+        result = railbed(planted.folder, *verb, planted.run.name, timeout=60)
+        assert (result.code, "railbed: " in result.err) == (2, True), result
+
+
 def test_a_job_does_not_continue_a_foreign_training(planted: Planted) -> None:
     """Nor one in a folder that others can write to."""
     note_job(planted.run, 7)

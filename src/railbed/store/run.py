@@ -118,8 +118,17 @@ def read_run_in(folder: Path) -> RunSummary | None:
 
 
 def read_about(folder: Path) -> RunSummary:
+    _require_plain(folder)
     name = folder.name if RUN_NAME.fullmatch(folder.name) else folder.resolve().name
     return replace(_SUMMARY.validate_json((folder / ABOUT).read_bytes(), strict=True), id=name)
+
+
+def _require_plain(folder: Path) -> None:
+    """Raise OSError if a reader of a folder could block: somebody may have put a pipe or a device there."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if not (entry.is_file() or entry.is_dir()) and Path(entry).exists():
+                raise OSError(errno.EINVAL, "neither a file nor a folder", entry.path)
 
 
 def is_being_written(folder: Path) -> bool:
