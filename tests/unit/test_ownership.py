@@ -21,7 +21,7 @@ from railbed.cli.background.stop import stop_in
 from railbed.cli.slurm import jobs, stop
 from railbed.cli.slurm.jobs import NotItsJob
 from railbed.errors import UsageError
-from railbed.store import list_runs, new_run, read_run_in, set_status
+from railbed.store import find_run, list_runs, new_run, read_run_in, set_status
 from railbed.store.process import Process
 from railbed.store.submitted import note_job
 from tests.support.cli import railbed
@@ -109,6 +109,17 @@ def test_root_is_told_whose_run_it_is(runs_here: Path) -> None:
             f"  `sudo -u nobody railbed runs {option} {folder.name}`\n"
         )
     assert "has ended" not in railbed(runs_here.parent, "runs").out
+
+
+@pytest.mark.usefixtures("runs_here")
+def test_the_newest_run_is_that_of_this_user() -> None:
+    """One of the same name on its nodes, in a shared folder, is not what `--stop` gets either."""
+    own, theirs = plain_run(verb="train"), plain_run(verb="train")
+    assert find_run("newest") == theirs
+    give_away(theirs)
+    assert find_run("newest") == own
+    give_away(own)
+    assert find_run("newest") == theirs
 
 
 @pytest.fixture

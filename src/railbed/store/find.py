@@ -10,10 +10,10 @@ from pathlib import Path
 
 from railbed.errors import UsageError
 from railbed.model.text.printable import printable
-from railbed.store.run import ABOUT, RUN_NAME, RunSummary, list_runs, read_run_in, runs_folder
+from railbed.store.run import ABOUT, RUN_NAME, RunSummary, is_own_folder, list_runs, read_run_in, runs_folder
 
 NEWEST = "newest"
-"""Names the newest run that a verb can use; a folder with this name is `./newest`."""
+"""Names the newest run of this user that a verb can use, or else of another; a folder with this name is `./newest`."""
 ABOUT_OTHERS = ("export",)
 """Verbs that only fetch results of another run; they do not count as the newest run."""
 SYNONYMS = ("last", "latest")
@@ -69,8 +69,9 @@ def similar_names(name: str, further: Iterable[str] = ()) -> str:
 
 
 def _newest(kind: RunKind) -> Path:
-    for run in list_runs():
-        folder = runs_folder() / run.id
+    folders = [(run, runs_folder() / run.id) for run in list_runs()]
+    # Those of this user come first: others may have put theirs into a shared folder.
+    for run, folder in sorted(folders, key=lambda pair: not is_own_folder(pair[1])):
         if kind.fits(run, folder):
             return folder
     raise UsageError(f"there is no {kind.noun} in {runs_folder()}", hint=kind.hint)

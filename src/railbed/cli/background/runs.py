@@ -12,7 +12,7 @@ import typer
 from railbed.cli.run_kinds import TRAINING, chosen_run
 from railbed.errors import UsageError
 from railbed.model import events
-from railbed.store import RunKind, RunSummary, list_runs, read_run_in, runs_folder
+from railbed.store import RunKind, RunSummary, is_own_folder, list_runs, read_run_in, runs_folder
 from railbed.store.proof import first_training
 
 OUTPUT = "output.txt"
@@ -65,7 +65,7 @@ def jobs_in_progress() -> dict[str, str]:
     """Return the names of the training runs of this folder that are in progress, by the names of their jobs."""
     names = {}
     for run in list_runs():
-        if run.verb == "train" and run.status == "running":
+        if run.verb == "train" and run.status == "running" and is_own_folder(runs_folder() / run.id):
             with suppress(UsageError):
                 names[begun(runs_folder() / run.id).run] = run.id
     return names
