@@ -20,7 +20,9 @@ from railbed.cli.background.runs import summary_of
 from railbed.cli.background.stop import stop_in
 from railbed.cli.slurm import jobs, stop
 from railbed.cli.slurm.jobs import NotItsJob
+from railbed.cli.verbs.configure.run import holder_has_ended
 from railbed.errors import UsageError
+from railbed.parsing.nexus.switch_lock import Holder
 from railbed.store import find_run, list_runs, new_run, read_run_in, set_status
 from railbed.store.process import Process
 from railbed.store.submitted import note_job
@@ -120,6 +122,16 @@ def test_the_newest_run_is_that_of_this_user() -> None:
     assert find_run("newest") == own
     give_away(own)
     assert find_run("newest") == theirs
+
+
+@pytest.mark.usefixtures("runs_here")
+def test_the_lock_of_a_switch_is_not_broken_for_the_run_of_another() -> None:
+    """He could write into it that the process that holds the lock has ended."""
+    folder = plain_run(verb="configure")
+    holder = Holder.this_process("run", folder.name)
+    assert holder_has_ended(holder)
+    give_away(folder)
+    assert not holder_has_ended(holder)
 
 
 @pytest.fixture

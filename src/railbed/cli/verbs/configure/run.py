@@ -32,7 +32,7 @@ from railbed.model.fix import FileStep, Fix, Persistence, RunStep, SlotStep
 from railbed.model.record import Record
 from railbed.model.text.amount import plural
 from railbed.parsing.nexus.switch_lock import Holder
-from railbed.store import RunKind, list_runs, write_atomically
+from railbed.store import RunKind, is_own_folder, list_runs, runs_folder, write_atomically
 from railbed.store.lock import only_one
 from railbed.store.undo import FILE as UNDO_FILE
 from railbed.store.undo import (
@@ -305,14 +305,15 @@ def _callbacks(wanted: Wanted, journal: Journal, screen: Screen) -> Callbacks:
         write=write,
         unfinished=unfinished_changes(journal.cluster),
         unreadable=[f"{error.message}; {error.hint}" for error in unreadable_undos(journal.cluster)],
-        has_ended=_has_ended,
+        has_ended=holder_has_ended,
         note_late=journal.note_late,
     )
 
 
-def _has_ended(holder: Holder) -> bool:
-    """Whether the holder of a switch's lock is known to have ended: a configure of this machine, with its run here."""
-    runs = [run for run in list_runs() if run.verb == "configure" and run.process and run.process.pid == holder.pid]
+def holder_has_ended(holder: Holder) -> bool:
+    """Whether the holder of a switch's lock is known to have ended: a configure of this user here, with its run."""
+    own = [run for run in list_runs() if run.verb == "configure" and is_own_folder(runs_folder() / run.id)]
+    runs = [run for run in own if run.process and run.process.pid == holder.pid]
     known = holder.is_here and holder.purpose != "experiment" and bool(runs)
     return known and runs[0].status != "running"
 
