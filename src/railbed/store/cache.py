@@ -18,10 +18,9 @@ from pathlib import Path
 
 from railbed.errors import UsageError
 from railbed.model.private import make_private
-from railbed.model.writers import other_writers, user_name
+from railbed.model.writers import first_gap, other_writers, user_name
 
 ROOT = 0
-MOST_LINKS = 40
 ELSEWHERE = "RAILBED_CACHE=FOLDER uses another one"
 
 
@@ -113,48 +112,17 @@ def open_private(folder: Path) -> int:
 
 def _refuse_way(path: Path) -> None:
     """Raise ForeignCache if another account can replace what a path leads to, or owns it."""
-    left, here, links = list(path.parts[1:]), Path("/"), 0
-    _refuse_open_ancestor(here, here.lstat())
-    while left:
-        name = left.pop(0)
-        if name == "..":
-            here = here.parent
-            continue
-        try:
-            about = (here / name).lstat()
-            if not stat.S_ISLNK(about.st_mode):
-                here /= name
-                if left:
-                    _refuse_open_ancestor(here, about)
-                continue
-            _refuse_link(here / name, about)
-            target = (here / name).readlink()
-        except OSError:
-            return  # what does not exist is created; other obstacles are explained by whoever uses it
-        links += 1
-        if links > MOST_LINKS:
-            return
-        left = [*(target.parts[1:] if target.is_absolute() else target.parts), *left]
-        here = Path("/") if target.is_absolute() else here
-    refuse_foreign(here)
-
-
-def _refuse_open_ancestor(path: Path, about: os.stat_result) -> None:
-    if about.st_uid not in (ROOT, os.geteuid()):
-        owner = user_name(about.st_uid)
-        raise ForeignCache(f"the cache of railbed is below {path}, which belongs to {owner}", hint=_use_another())
-    if not about.st_mode & stat.S_ISVTX and (who := other_writers(path, about)):
-        owner = user_name(about.st_uid)
-        raise ForeignCache(
-            f"the cache of railbed is below {path}, which belongs to {owner}, and {who} can write to it",
-            hint=_use_another(),
-        )
-
-
-def _refuse_link(path: Path, about: os.stat_result) -> None:
-    if about.st_uid not in (ROOT, os.geteuid()):
-        owner = user_name(about.st_uid)
-        raise ForeignCache(f"the path to the cache of railbed has {path} in it, a link of {owner}", hint=_use_another())
+    with suppress(OSError):  # whoever uses it explains
+        gap = first_gap(path)
+        if gap and (gap.place != path or gap.is_link):
+            owner = user_name(gap.owner)
+            where = f"the cache of railbed is below {gap.place}, which belongs to {owner}"
+            if gap.writers:
+                where += f", and {gap.writers} can write to it"
+            if gap.is_link:
+                where = f"the path to the cache of railbed has {gap.place} in it, a link of {owner}"
+            raise ForeignCache(where, hint=_use_another())
+        refuse_foreign(path.resolve())
 
 
 def _refuse_owner(path: Path, about: os.stat_result) -> None:
