@@ -103,7 +103,7 @@ def test_the_commands_of_documents_can_be_called(path: Path) -> None:
 def test_the_readme_begins_with_what_it_is_how_to_get_it_and_a_picture() -> None:
     first_screen = README[: README.index("\n## ")]
     assert len(first_screen.splitlines()) < 30
-    for line in (f"pip install railbed-{__version__}-py3-none-any.whl", "railbed check", "make run", "make test"):
+    for line in (f"pip install ./railbed-{__version__}-py3-none-any.whl", "railbed check", "make run", "make test"):
         assert re.search(rf"^{re.escape(line)}  ", first_screen, re.MULTILINE), line
     assert len(re.findall(r"^!\[", README, re.MULTILINE)) == len(re.findall(r"^!\[", first_screen, re.MULTILINE)) == 1
 

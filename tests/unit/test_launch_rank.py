@@ -96,12 +96,12 @@ async def records_of(job: CollectiveJob, placements: Sequence[Placement]) -> lis
         return [record async for record in records]
 
 
-def test_a_package_that_is_not_installed_is_named_with_the_command_that_installs_it(tmp_path: Path) -> None:
+def test_a_module_that_is_missing_is_named_without_installing_what_somebody_registered(tmp_path: Path) -> None:
     (tmp_path / "importing.py").write_text("import a_package_that_is_not_there.part\n")
     paths = f"{tmp_path}:{Path(__file__).parents[2] / 'src'}"
     (error,) = messages_of(tmp_path, "importing:run", spec_of(), {"PYTHONPATH": paths})
     assert error["sentence"] == f"a_package_that_is_not_there is not installed for {sys.executable}"
-    assert error["hint"] == f"{sys.executable} -m pip install a_package_that_is_not_there"
+    assert error["hint"] == "install the package that provides it"
     job = CollectiveJob("bench-1", "nccl", (), 0)
     job.receive("a", 0, error)
     assert (job.errors[0].missing, job.errors[0].hint) == (True, error["hint"])

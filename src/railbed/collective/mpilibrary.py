@@ -20,6 +20,7 @@ from types import ModuleType
 from typing import Any
 
 from railbed.errors import RankFailed
+from railbed.model.requirements import install_extra
 
 SERIALIZED = 2
 """MPI's thread level for calls from one thread at a time: the numbers of MPICH and of the standard's ABI."""
@@ -32,7 +33,7 @@ MPICH = {
 }
 SHARED_MEMORY = "/dev/shm/mpich_"  # noqa: S108 -- where the kernel has it
 LINGER_SECONDS = 0.005
-INSTALL = "`pip install mpi4py mpich` installs both"
+INSTALL = f"`{install_extra('mpi')}` installs both"
 
 
 def missing() -> str:

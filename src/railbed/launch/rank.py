@@ -28,6 +28,7 @@ from typing import Any
 
 from railbed.errors import Interference, RailbedError, RankFailed, os_reason
 from railbed.launch.messages import Messages
+from railbed.model.requirements import install_package, is_in_an_extra
 
 
 def main() -> int:
@@ -72,7 +73,9 @@ def describe(error: BaseException) -> dict[str, object]:
         case ModuleNotFoundError(name=str(name)) if name.partition(".")[0] != "railbed":
             package = name.partition(".")[0]
             sentence = f"{package} is not installed for {sys.executable}"
-            return {"sentence": sentence, "hint": f"{sys.executable} -m pip install {package}", "missing": package}
+            # A module may be in a package of another name; somebody else could have registered this one.
+            named = install_package(package) if is_in_an_extra(package) else "install the package that provides it"
+            return {"sentence": sentence, "hint": named, "missing": package}
         case OSError(errno=errno.ENOSPC | errno.EDQUOT):
             return {"sentence": f"{os_reason(error)}: {error.filename}" if error.filename else os_reason(error)}
     return {"sentence": f"{type(error).__name__}: {str(error).strip()[:400]}"}

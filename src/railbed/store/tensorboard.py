@@ -18,6 +18,7 @@ from railbed.errors import os_reason
 from railbed.model.events import GenerationStarted
 from railbed.model.private import for_us_alone
 from railbed.model.record import OF_STATE, Measurement, Record
+from railbed.model.requirements import install_package
 
 FOLDER = "tensorboard"
 COUNTS = ("tokens", "trained_tokens")
@@ -69,7 +70,7 @@ class TensorBoardLogs:
         if self._library is None:
             self._library = _Library.load()
             if self._library is None:
-                self.problem = "no logs for TensorBoard: the library is missing (pip install 'railbed[train]')"
+                self.problem = f"no logs for TensorBoard: the library is missing ({install_package('tensorboard')})"
         return self._library
 
     def _write(self, library: _Library, record: Measurement, step: int) -> None:

@@ -9,6 +9,7 @@ from functools import cache
 
 from railbed.errors import LoginRefused, ToolMissing
 from railbed.model.cluster import Secret
+from railbed.model.requirements import install_package
 
 
 def resolve(secret: Secret | None) -> str | None:
@@ -55,7 +56,7 @@ def _from_keyring(entry: str) -> str:
     except ImportError as error:
         raise ToolMissing(
             "the login uses a keyring, but the Python package keyring is not installed",
-            hint="pip install 'railbed[keyring]'",
+            hint=install_package("keyring"),
         ) from error
     service, _, user = entry.rpartition("/")
     try:

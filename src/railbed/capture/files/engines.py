@@ -14,6 +14,7 @@ from railbed.capture.files.formats import pcap
 from railbed.capture.files.formats.lanes import Chain, Positions, walk_records
 from railbed.capture.files.window import Buffer
 from railbed.errors import ToolMissing
+from railbed.model.requirements import install_package
 from railbed.store.cache import ForeignCache
 
 EngineName = Literal["auto", "numpy", "numba"]
@@ -62,7 +63,7 @@ def make_engine(name: EngineName, addresses: AddressTable, path: Path) -> Engine
     except (ImportError, RuntimeError) as error:  # numba raises the latter if it can store its code nowhere
         if name == "auto":
             return NumpyEngine(addresses)
-        raise ToolMissing(f"numba cannot be used here: {error}", hint="pip install 'railbed[capture]'") from None
+        raise ToolMissing(f"numba cannot be used here: {error}", hint=install_package("numba")) from None
     return CompiledEngine(addresses)
 
 

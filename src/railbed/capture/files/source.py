@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import IO, Any, Protocol
 
 from railbed.errors import CaptureFileError, ToolMissing, os_reason
+from railbed.model.requirements import install_package
 
 GZIP = b"\x1f\x8b"
 ZSTD = b"\x28\xb5\x2f\xfd"
@@ -149,7 +150,7 @@ def zstd_module() -> Any:  # noqa: ANN401  (a module without types)
     except ImportError:
         raise ToolMissing(
             "Python's zstd module is not installed here",
-            hint="pip install 'railbed[capture]', or decompress the file first: zstd -d FILE",
+            hint=f"{install_package('backports.zstd')}, or decompress the file first: zstd -d FILE",
         ) from None
     return zstd
 

@@ -12,9 +12,9 @@ in another way than the other nodes do.
 
 Fix
 ---
-`pip install "railbed[tune]"` in the environment that `python:` in the cluster file names. `railbed configure --rule
-tuning_libraries --apply` does that on all nodes, from a package index, or with `--wheels DIR` from a folder of wheels.
-What is installed there already is not changed.
+`pip install "bitsandbytes>=0.50" "peft>=0.21" "transformers>=5.23"` in the environment that `python:` in the cluster
+file names. `railbed configure --rule tuning_libraries --apply` does that on all nodes, from a package index, or with
+`--wheels DIR` from a folder of wheels. What is installed there already is not changed.
 
 Source
 ------

@@ -7,10 +7,11 @@ import shlex
 from collections.abc import Sequence
 
 from railbed.model.fix import Fix, Persistence, RunStep, run
+from railbed.model.requirements import EXTRAS
 
-REQUIREMENTS = ("numpy>=2.1", "safetensors>=0.5", "tokenizers>=0.21", "torch>=2.9,<2.14")
+REQUIREMENTS = tuple(line for line in EXTRAS["train"] if not line.startswith("tensorboard"))
 """What ranks import: of the extra `train`, all but what only the machine needs that starts them."""
-TUNING = ("bitsandbytes>=0.50", "peft>=0.21", "transformers>=5.23")
+TUNING = EXTRAS["tune"]
 """What ranks import to tune existing models: the extra `tune`."""
 INSTALL_SECONDS = 1800
 BEFORE = "installed-before-tuning"

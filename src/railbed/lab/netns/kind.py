@@ -18,6 +18,7 @@ from railbed.model import events
 from railbed.model.cluster import Node, Port
 from railbed.model.progress import progress
 from railbed.model.record import Event
+from railbed.model.requirements import install_extra
 
 MOST_NODES = 64
 MOST_RAILS = 8
@@ -63,7 +64,7 @@ class NetnsKind:
         if spec.training and find_spec("torch") is None:
             raise ToolMissing(
                 "the nodes of a netns lab train with the Python of railbed, which has no torch",
-                hint=f"`{sys.executable} -m pip install 'railbed[train]'` installs what training needs",
+                hint=f"`{install_extra('train')}` installs what training needs",
             )
 
     async def taken_numbers(self) -> set[int]:

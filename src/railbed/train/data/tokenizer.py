@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from railbed.errors import DataError, ToolMissing
+from railbed.model.requirements import install_extra
 from railbed.train.base.files import TOKENIZER
 
 if TYPE_CHECKING:
@@ -27,7 +28,8 @@ def library() -> Any:  # noqa: ANN401 -- a module, and one that may not be there
         import tokenizers
     except ImportError:
         raise ToolMissing(
-            "the Python library tokenizers is not installed", hint="pip install 'railbed[train]'"
+            "the Python library tokenizers is not installed",
+            hint=f"`{install_extra('train')}` installs what training needs",
         ) from None
     return tokenizers
 

@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Any
 
 from railbed.errors import ToolMissing
+from railbed.model.requirements import install_extra
 from railbed.train.worker.models.quantised import silence_warnings
 
 OFFLINE = {
@@ -20,7 +21,6 @@ OFFLINE = {
     "TOKENIZERS_PARALLELISM": "false",
 }
 """Everything loads from local folders; nothing contacts a hub."""
-HINT = "pip install 'railbed[tune]' there"
 
 
 def library(name: str) -> Any:  # noqa: ANN401 -- a module, and one that may not be there
@@ -32,5 +32,6 @@ def library(name: str) -> Any:  # noqa: ANN401 -- a module, and one that may not
             warnings.simplefilter("ignore")  # their authors' business
             module: ModuleType = importlib.import_module(name)
     except ImportError as error:
-        raise ToolMissing(f"the Python library {error.name or name} is not installed", hint=HINT) from None
+        hint = f"`{install_extra('tune')}` there"
+        raise ToolMissing(f"the Python library {error.name or name} is not installed", hint=hint) from None
     return module
