@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 USER_STAMP := $(VENV)/.installed
 DEV_STAMP := $(VENV)/.installed-dev
+USER_LOCKS := build railbed train torch
 QEMU_aarch64 := qemu-system-arm
 QEMU_x86_64 := qemu-system-x86
 # What tests need, labs of every kind included; `railbed lab up` names what it lacks.
@@ -17,7 +18,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # The steps of `make soak`, one after another: for releases, not for every commit.
 SOAK_STEPS := soak-fuzz soak-x86 soak-tests
 
-.PHONY: setup setup-dev run test test-fast lint docs release bench soak $(SOAK_STEPS) clean
+.PHONY: setup setup-dev run test test-fast lint docs lock release bench soak $(SOAK_STEPS) clean
 
 # For those who use railbed, and for `make run`.
 setup: $(USER_STAMP)
@@ -25,11 +26,12 @@ setup: $(USER_STAMP)
 # For those who work on it: what tests, lint and documents need, too.
 setup-dev: $(DEV_STAMP)
 
-$(USER_STAMP): pyproject.toml constraints.txt tools/setup.sh tools/build_hook.py tools/uplot.py
+$(USER_STAMP): pyproject.toml $(USER_LOCKS:%=requirements/%.txt) tools/setup.sh tools/install_locked.sh \
+		tools/lockfile.py tools/torch_build.py tools/build_hook.py tools/uplot.py
 	@PYTHON="$(PYTHON)" sh tools/setup.sh "$(VENV)"
 	@touch $@
 
-$(DEV_STAMP): $(USER_STAMP) Makefile tools/packages.sh tools/setup_dev.sh tools/prometheus.sh
+$(DEV_STAMP): $(USER_STAMP) Makefile requirements/dev.txt tools/packages.sh tools/setup_dev.sh tools/prometheus.sh
 	@sh tools/packages.sh $(TEST_PACKAGES)
 	@sh tools/setup_dev.sh "$(VENV)"
 	@touch $@
@@ -58,12 +60,17 @@ docs: setup-dev
 	@$(BIN)/python -m tools.reference
 	@$(BIN)/python -m tools.pictures
 
+# Locks the newest versions that pyproject.toml admits, with the SHA-256 of their wheels; see CONTRIBUTING.md.
+lock: setup-dev
+	@sh tools/install_locked.sh $(VENV) lock
+	@$(BIN)/python -m tools.lock
+
 # Builds the source archive and the wheel into dist/, and proves them; see CONTRIBUTING.md.
 release: setup-dev
 	@$(BIN)/python -m tools.release
 
 bench: setup-dev
-	@$(BIN)/pip install --quiet --group bench
+	@sh tools/install_locked.sh $(VENV) bench
 	@$(BIN)/python -m tools.bench_check
 	@$(BIN)/python -m tools.bench_lab
 	@$(BIN)/python -m tools.bench_scale

@@ -39,8 +39,8 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> release.Built:
 
 @pytest.fixture(scope="session")
 def installed(built: release.Built, tmp_path_factory: pytest.TempPathFactory) -> Installed:
-    """railbed without extras: pip gets what it requires from where `make setup` did."""
-    return Installed(release.install(str(built.wheel), tmp_path_factory.mktemp("installed") / "venv"))
+    """railbed without extras: pip gets what it requires from where `make setup` did, in the locked versions."""
+    return Installed(release.install(built.wheel, tmp_path_factory.mktemp("installed") / "venv"))
 
 
 def tracked() -> set[str]:

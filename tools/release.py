@@ -101,9 +101,10 @@ def sdist_files(sdist: Path) -> set[str]:
     return names - {"PKG-INFO"}
 
 
-def wheel_of(sdist: Path, folder: Path) -> Path:
-    """Build a wheel from a source archive as pip does, in an environment of its own."""
-    _output(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(folder), str(sdist))
+def wheel_of(sdist: Path, folder: Path, *, root: Path = ROOT) -> Path:
+    """Build a wheel from a source archive as pip does, in an environment of its own, of locked packages."""
+    options = ["--quiet", "--no-deps", "--build-constraint", str(root / "requirements" / "build.txt")]
+    _output(sys.executable, "-m", "pip", "wheel", *options, "--wheel-dir", str(folder), str(sdist))
     (wheel,) = folder.glob("*.whl")
     return wheel
 
@@ -120,11 +121,14 @@ def compare(expected: Mapping[str, object], actual: Mapping[str, object], what: 
         raise NotReleasable(f"{what} {text}")
 
 
-def install(requirement: str, folder: Path, *, root: Path = ROOT) -> Path:
-    """Install a wheel, with or without extras, into a new environment, and return the folder of its programs."""
+def install(wheel: Path, folder: Path, *, root: Path = ROOT) -> Path:
+    """Install a wheel, and what it requires as locked, into a new environment; return the folder of its programs."""
     _output(sys.executable, "-m", "venv", str(folder))
-    options = ["--quiet", "--disable-pip-version-check", "--no-compile", "--constraint", str(root / "constraints.txt")]
-    _output(str(folder / "bin" / "pip"), "install", *options, requirement)
+    _output("sh", str(root / "tools" / "install_locked.sh"), str(folder), "railbed")
+    pip = str(folder / "bin" / "pip")
+    options = ["--quiet", "--disable-pip-version-check", "--no-compile", "--no-index", "--no-deps"]
+    _output(pip, "install", *options, str(wheel))
+    _output(pip, "check")
     return folder / "bin"
 
 
@@ -150,9 +154,13 @@ def release(root: Path) -> Built:
         files = wheel_files(built.wheel)
         compare(dict.fromkeys(package_files(root)), dict.fromkeys(files), "the wheel")
         print(f"{built.wheel.name}: {len(files)} files, as in {PACKAGE}")
-        compare(files, wheel_files(wheel_of(built.sdist, work / "rebuilt")), "the wheel built from the source archive")
+        compare(
+            files,
+            wheel_files(wheel_of(built.sdist, work / "rebuilt", root=root)),
+            "the wheel built from the source archive",
+        )
         print(f"{built.sdist.name}: gives the same wheel")
-        result = try_out(install(str(built.wheel), work / "venv", root=root), version, work)
+        result = try_out(install(built.wheel, work / "venv", root=root), version, work)
         print(f"installed in an environment of its own: railbed {version}; `railbed check` on this machine: {result}")
         (root / "dist").mkdir(exist_ok=True)
         return Built(*(Path(shutil.copy(path, root / "dist")) for path in (built.sdist, built.wheel)))

@@ -23,5 +23,10 @@ fi
 # An environment that was left incomplete, or moved, is made again.
 "$venv/bin/pip" --version >/dev/null 2>&1 || "$PYTHON" -m venv --clear "$venv"
 echo "installing railbed and what training needs into $venv: a minute or two, most of it for torch" >&2
-# Compiling every module takes longer than installing it; Python compiles those that it loads.
-"$venv/bin/pip" install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt --editable '.[train]'
+here=$(dirname "$0")
+# pip first: the one that Python brings may be years old.
+sh "$here/install_locked.sh" "$venv" build
+torch=$("$venv/bin/python" -m tools.torch_build)
+printf '%s\n' "$torch" | sh "$here/install_locked.sh" "$venv" railbed train -
+# All that it requires and is built with is there now: nothing is downloaded for it that the lock files do not list.
+"$venv/bin/pip" install --quiet --disable-pip-version-check --no-index --no-deps --no-build-isolation --editable .

@@ -15,9 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tools import lockfile
 
 PACKAGE = "llama-cpp-python==0.3.36"
 """Its source package contains llama.cpp."""
+SHA256 = "832db0699007f1be95a7e41ef12e88926b02ba836461e36a36372db2760c1a2e"
 PROGRAM = Path(__file__).parent / "llamacpp_greedy.c"
 TOOLS = ("cmake", "make", "cc", "c++")
 BUILD_SECONDS = 3600
@@ -68,8 +70,12 @@ def _build_into(folder: Path) -> None:
 
 
 def _source(folder: Path) -> Path:
-    fetch = ("download", "--quiet", "--no-deps", "--no-binary", "llama-cpp-python", "--dest", folder, PACKAGE)
-    run(sys.executable, "-m", "pip", *fetch)
+    locked = folder / "locked.txt"
+    locked.write_text(f"{PACKAGE} --hash=sha256:{SHA256}\n")
+    fetch = ("download", "--quiet", "--require-hashes", "--no-deps", "--no-binary", "llama-cpp-python")
+    # pip builds a part of it to read its metadata.
+    builds = [f"--build-constraint={lockfile.path_of(name)}" for name in ("build", "soak")]
+    run(sys.executable, "-m", "pip", *fetch, *builds, "--dest", folder, "--requirement", locked)
     with tarfile.open(next(folder.glob("*.tar.gz"))) as archive:
         archive.extractall(folder, filter="data")
     return next(folder.glob("llama_cpp_python-*/vendor/llama.cpp"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -13,10 +14,20 @@ import pytest
 TOOLS = Path(__file__).parents[2] / "tools"
 COMMON = ("sh", "cat", "chmod", "dirname", "mkdir")
 """Programs of this machine that the scripts may use."""
-INSTALLS = " --constraint constraints.txt --editable .[train]"
+LOCKED = "install --quiet --disable-pip-version-check --no-compile --require-hashes --only-binary :all:"
+INSTALLS = [
+    f"pip {LOCKED} --requirement {TOOLS}/../requirements/build.txt",
+    f"pip {LOCKED} --requirement {TOOLS}/../requirements/railbed.txt"
+    f" --requirement {TOOLS}/../requirements/train.txt --requirement /dev/stdin",
+    "pip install --quiet --disable-pip-version-check --no-index --no-deps --no-build-isolation --editable .",
+]
+CHOOSES_TORCH = "echo torch==1"
+"""What `tools.torch_build` does in the new environment."""
 PYTHON = """\
 case "$1 $2" in
-"-m venv") mkdir -p .venv/bin; cat bin/pip >.venv/bin/pip; chmod +x .venv/bin/pip ;;
+"-m venv")
+    mkdir -p .venv/bin
+    for name in pip python; do cat bin/$name >.venv/bin/$name; chmod +x .venv/bin/$name; done ;;
 *version_info*'<'*) exit {too_old} ;;
 *ensurepip*) [ -e has-venv ] ;;
 *) echo python3.12-venv ;;
@@ -122,20 +133,41 @@ def test_root_gets_the_package_installed(debian: Machine) -> None:
     debian.have("id", "echo 0")
     debian.have("apt-get", '[ "$1" = update ] || : >has-venv')
     debian.have("pip", "")
+    debian.have("python", CHOOSES_TORCH)
     debian.have("python3", PYTHON.format(too_old=0))
     done = debian.run("setup.sh", ".venv", PYTHON="python3")
     assert debian.calls("apt-get")[-1] == "apt-get install -y -qq --no-install-recommends python3.12-venv"
     assert done.returncode == 0, done
     assert "python3 -m venv --clear .venv" in debian.calls("python3")
-    assert debian.calls("pip")[-1].endswith(INSTALLS)
+    assert [call for call in debian.calls("pip") if "install" in call] == INSTALLS
+    assert debian.calls("python") == ["python -m tools.torch_build"]
 
 
 def test_an_environment_that_works_is_retained(machine: Machine) -> None:
     (machine.folder / ".venv" / "bin").mkdir(parents=True)
     machine.have("python3", f'exec "{sys.executable}" "$@"')
-    machine.have("pip", "")
-    (machine.folder / "bin" / "pip").rename(machine.folder / ".venv" / "bin" / "pip")
+    for program, script in {"pip": "", "python": CHOOSES_TORCH}.items():
+        machine.have(program, script)
+        (machine.folder / "bin" / program).rename(machine.folder / ".venv" / "bin" / program)
     done = machine.run("setup.sh", ".venv", PYTHON="python3")
     assert done.returncode == 0, done
     assert not any("--clear" in call for call in machine.calls("python3"))
-    assert machine.calls("pip")[-1].endswith(INSTALLS)
+    assert [call for call in machine.calls("pip") if "install" in call] == INSTALLS
+
+
+def test_nothing_is_installed_if_no_build_of_torch_can_be_trusted(machine: Machine) -> None:
+    (machine.folder / ".venv" / "bin").mkdir(parents=True)
+    machine.have("python3", f'exec "{sys.executable}" "$@"')
+    for program, script in {"pip": "", "python": "exit 1"}.items():
+        machine.have(program, script)
+        (machine.folder / "bin" / program).rename(machine.folder / ".venv" / "bin" / program)
+    done = machine.run("setup.sh", ".venv", PYTHON="python3")
+    assert done.returncode == 1, done
+    assert [call for call in machine.calls("pip") if "install" in call] == INSTALLS[:1]
+
+
+@pytest.mark.parametrize("path", [*sorted(TOOLS.glob("*.sh")), TOOLS.parent / "Makefile"], ids=lambda path: path.name)
+def test_every_installation_is_locked_or_without_an_index(path: Path) -> None:
+    for line in path.read_text().replace("\\\n", " ").splitlines():
+        if re.search(r"\bpip\S* (?:install|download|wheel)\b", line):
+            assert "--require-hashes" in line or {"--no-index", "--no-deps"} <= set(line.split()), line
