@@ -38,7 +38,6 @@ RUNTIME_OF = {
     "asyncssh": ("transport/ssh", "lab/nexus/servers/"),
     "typer": ("cli/",),
     "rich": ("cli/",),
-    "tensorboard": ("store/tensorboard",),
     "starlette": ("web/",),
     "uvicorn": ("web/",),
     "prometheus_client": ("web/",),

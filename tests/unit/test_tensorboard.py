@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-import sys
+import io
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from tensorboard.compat.proto import event_pb2, summary_pb2
+from tensorboard.summary.writer.record_writer import RecordWriter
 
 from railbed.model.record import Measurement, Record
-from railbed.store.tensorboard import TensorBoardLogs
+from railbed.store.tensorboard import TensorBoardLogs, _scalars
 from tests.support.events import event
 
 
@@ -92,8 +97,15 @@ def test_a_full_disk_ends_the_logs_only(tmp_path: Path, monkeypatch: pytest.Monk
     assert logs.problem == "logging for TensorBoard stopped: the disk is full"
 
 
-def test_without_the_library_there_are_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "tensorboard.compat.proto", None)
-    logs = written(tmp_path, [measured("loss", 1, 4.0)])
-    assert "pip install 'tensorboard>=" in logs.problem
-    assert list(tmp_path.iterdir()) == []
+@given(
+    st.lists(st.tuples(st.text(st.characters(codec="utf-8"), min_size=1), st.floats()), max_size=5),
+    st.integers(0, 2**63 - 1),
+    st.floats(1.0, 2e9),
+)
+@example([("loss", 1e39), ("loss", -1e39), ("loss", math.nan), ("loss", -0.0), ("mfu", 0.0)], 2**40, 1e9)
+def test_bytes_are_those_of_the_library(values: list[tuple[str, float]], step: int, at: float) -> None:
+    points = [summary_pb2.Summary.Value(tag=tag, simple_value=value) for tag, value in values]
+    theirs = event_pb2.Event(wall_time=at, step=step, summary=summary_pb2.Summary(value=points))
+    frame = io.BytesIO()
+    RecordWriter(frame).write(theirs.SerializeToString())
+    assert _scalars(values, step, at) == frame.getvalue()
