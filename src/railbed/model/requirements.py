@@ -15,7 +15,8 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
     "capture": ("backports.zstd>=1.5", "numba>=0.65"),
     "keyring": ("keyring>=25.7",),
     "mpi": ("mpi4py>=4.1", "mpich>=5.0"),
-    "train": ("numpy>=2.1", "safetensors>=0.5", "tensorboard>=2.20", "tokenizers>=0.21", "torch>=2.9,<2.14"),
+    "tensorboard": ("tensorboard>=2.20",),
+    "train": ("numpy>=2.1", "tokenizers>=0.21", "torch>=2.9,<2.14"),
     "tune": ("bitsandbytes>=0.50", "peft>=0.21", "transformers>=5.23"),
 }
 """As in pyproject.toml, which nodes do not have."""

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from railbed.model.fix import Fix, Persistence, RunStep, run
 from railbed.model.requirements import EXTRAS
 
-REQUIREMENTS = tuple(line for line in EXTRAS["train"] if not line.startswith("tensorboard"))
-"""What ranks import: of the extra `train`, all but what only the machine needs that starts them."""
+REQUIREMENTS = EXTRAS["train"]
+"""What ranks import: the extra `train`."""
 TUNING = EXTRAS["tune"]
 """What ranks import to tune existing models: the extra `tune`."""
 INSTALL_SECONDS = 1800
