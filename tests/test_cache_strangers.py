@@ -102,7 +102,7 @@ def refusals(work: Path, **variables: str) -> set[str]:
 
 
 @pytest.mark.parametrize("under", ["HOME", "XDG_CACHE_HOME", "RAILBED_CACHE"])
-def test_root_does_not_use_the_cache_of_another_user(
+def test_root_does_not_use_the_cache_of_local_user(
     stranger: str, shared: Path, victim: Path, tmp_path: Path, under: str
 ) -> None:
     """As with `sudo -E`: `lab down` erased what a link there leads to."""

@@ -205,7 +205,7 @@ def test_links_are_not_followed_and_what_is_not_ours_is_not_touched(site: Site, 
     assert (site.base / "notes").exists()
 
 
-def test_a_folder_of_another_user_is_not_cleaned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_of_local_user_is_not_cleaned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAILBED_RUNS", str(tmp_path / "runs"))
     with open_folder() as shared:
         site = Site(tmp_path, shared / "mine")

@@ -30,7 +30,7 @@ def home(stranger: str) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("line", ["Match exec \"touch 'MARK'\"", "ProxyCommand touch MARK"])
-def test_the_ssh_configuration_of_another_user_executes_nothing(
+def test_the_ssh_configuration_of_local_user_executes_nothing(
     stranger: str, home: Path, tmp_path: Path, line: str, unused_tcp_port: int
 ) -> None:
     mark = tmp_path / "executed"
@@ -42,7 +42,7 @@ def test_the_ssh_configuration_of_another_user_executes_nothing(
     assert not mark.exists()
 
 
-def test_the_site_file_of_another_user_is_not_used(stranger: str, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_site_file_of_local_user_is_not_used(stranger: str, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run_as(stranger, 'echo "{}" >"$1/.config/railbed/slurm.yaml"', home)
     monkeypatch.setenv("HOME", str(home))
     for name in ("XDG_CONFIG_HOME", "RAILBED_SITE"):

@@ -55,7 +55,7 @@ def test_discover_finds_the_cluster_that_was_recorded(recording: Path, tmp_path:
 
 @pytest.mark.parametrize(
     ("rule", "probe", "code"),
-    [("rendezvous_free", "listening", 3), ("memory_available", "memory", 0)],
+    [("disk_space", "disk", 3), ("memory_available", "memory", 0)],
     ids=["training depends on it", "training does not"],
 )
 def test_what_training_depends_on_must_be_known(

@@ -119,7 +119,7 @@ def test_a_folder_for_the_machine_that_is_not_roots_is_refused(
         pass
 
 
-def test_a_number_whose_address_another_user_takes_is_left_to_him(stranger: str, own: Path) -> None:
+def test_a_number_whose_address_local_user_takes_is_left_to_him(stranger: str, own: Path) -> None:
     """Users of vm labs need no lock that all of them could hold: only one process can listen on an address."""
 
     async def numbers(spec: Spec) -> tuple[int, int]:

@@ -68,7 +68,12 @@ class Counting:
         """How many generations somebody from outside gets at."""
         self.reached: dict[int, int] = {}
 
-    def generation(self, number: int, placements: Sequence[Placement]) -> Mapping[str, Sequence[RankStart]]:
+    def generation(
+        self,
+        number: int,
+        placements: Sequence[Placement],
+        port: int,  # noqa: ARG002  (its ranks do not meet)
+    ) -> Mapping[str, Sequence[RankStart]]:
         begin = min(self.reached.values(), default=0)
         self.reached = {}
         plan: dict[str, list[RankStart]] = {}

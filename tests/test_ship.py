@@ -212,7 +212,7 @@ def test_a_folder_where_others_can_replace_ours_is_refused(files: Parcel, mode: 
     assert hint == f"set `training.workdir` to one of your own folders that is not below {folder}"
 
 
-def test_a_folder_of_another_user_is_refused(shared: Path, files: Parcel) -> None:
+def test_a_folder_of_local_user_is_refused(shared: Path, files: Parcel) -> None:
     as_stranger('mkdir "$1"', shared / "theirs")
     message, _ = refusal(shared / "theirs" / "mine", files)
     assert message == f"{shared}/theirs belongs to nobody, who could replace what is in it"

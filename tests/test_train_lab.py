@@ -26,6 +26,7 @@ from tests.support.training import (
     trained,
     training,
     training_site,
+    with_port,
 )
 
 pytestmark = [pytest.mark.netns, pytest.mark.xdist_group("nettrain")]
@@ -129,7 +130,7 @@ def test_an_intruder_on_the_rail_changes_nothing(pair: RunningLab, netns_lab: Ru
         assert listeners.stdout is not None
         try:
             assert intruder.stdout.readline() == "begins\n"  # it loads torch for longer than the training takes
-            with training(pair, "small.yaml", "-c", "cluster.yaml", "--set", "steps=15") as run:
+            with training(pair, "small.yaml", "-c", str(with_port(pair, 29500)), "--set", "steps=15") as run:
                 assert run.end() == 1
         finally:
             stop.touch()  # without it, they would not end
@@ -327,18 +328,18 @@ def test_a_node_that_comes_back_is_taken_back(lab: RunningLab, undisturbed: dict
 
 HOLD_PORT = """
 import socket, sys
-server = socket.create_server((sys.argv[1], 29500))
+server = socket.create_server((sys.argv[1], int(sys.argv[2])))
 print("ready", flush=True)
 sys.stdin.readline()
 """
 
 
 def judged(lab: RunningLab, folder: Path) -> dict[str, dict[str, Any]]:
-    """Return what `check` in a folder says about the rendezvous port of each node."""
-    result = call(folder, "check", "rendezvous_free", "memory_available", "-c", lab.cluster, "--json")
+    """Return what `check` in a folder says about other runs on each node."""
+    result = call(folder, "check", "other_run", "memory_available", "-c", lab.cluster, "--json")
     findings = [record for record in result.records if record["kind"] == "finding"]
     assert not any("kill" in finding["remedy"] for finding in findings if "runs here" in finding["observed"])
-    return {finding["subject"]: finding for finding in findings if finding["check"] == "rendezvous_free"}
+    return {finding["subject"]: finding for finding in findings if finding["check"] == "other_run"}
 
 
 def test_a_check_during_training_names_the_run(pair: RunningLab, tmp_path: Path) -> None:
@@ -350,7 +351,7 @@ def test_a_check_during_training_names_the_run(pair: RunningLab, tmp_path: Path)
         second = call(tmp_path, "train", "traffic", "-c", pair.cluster)
         run.process.send_signal(signal.SIGINT)
         assert run.end() == 130
-    assert [here[node]["verdict"] for node in PAIR] == ["warn", "ok"]
+    assert [here[node]["verdict"] for node in PAIR] == ["warn", "warn"]
     assert here["node1"]["observed"].startswith(f"training {own} of root runs here (since ")
     assert here["node1"]["remedy"] == f"wait until it is done, or stop it: `railbed train --stop {own}`"
     assert elsewhere["node1"]["observed"].startswith(f"training {job} of root runs here (since ")
@@ -359,14 +360,18 @@ def test_a_check_during_training_names_the_run(pair: RunningLab, tmp_path: Path)
     assert f"training {job} of root runs here" in second.err
     afterwards = judged(pair, pair.folder)
     assert [afterwards[node]["verdict"] for node in PAIR] == ["ok", "ok"]
+
+
+def test_a_program_that_holds_the_port_of_the_cluster_file_is_ended_by_hand(pair: RunningLab) -> None:
+    cluster = with_port(pair, 29500)
     address = clusterfile.load(pair.cluster).nodes["node1"].ports[0].address
-    with pair.start_inside("node1", f"exec python3 -c {shlex.quote(HOLD_PORT)} {address}") as stranger:
+    with pair.start_inside("node1", f"exec python3 -c {shlex.quote(HOLD_PORT)} {address} 29500") as stranger:
         assert stranger.stdout is not None
         assert stranger.stdout.readline() == "ready\n"
-        finding = judged(pair, pair.folder)["node1"]
+        first, second = call(pair.folder, "check", "rendezvous_free", "-c", cluster, "--json").findings
         stranger.kill()
-    assert (finding["verdict"], "runs here" in finding["observed"]) == ("fail", False)
-    assert "kill" in finding["remedy"]
+    assert (first["verdict"], second["verdict"]) == ("fail", "ok")
+    assert "kill" in first["remedy"]
 
 
 def test_a_control_that_is_killed_leaves_no_rank(pair: RunningLab) -> None:

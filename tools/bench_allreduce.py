@@ -55,21 +55,22 @@ class Bench:
 
     settings: Mapping[str, Any]
     script: Parcel
-    port: int
     measured: dict[str, Any] = field(default_factory=dict)
     preload: Sequence[str] = ()
     advice: str = ""
     may_regroup: bool = False
 
-    def generation(self, number: int, placements: Sequence[Placement]) -> Mapping[str, Sequence[RankStart]]:
+    def generation(self, number: int, placements: Sequence[Placement], port: int) -> Mapping[str, Sequence[RankStart]]:
         """Return the ranks."""
         starts: dict[str, list[RankStart]] = {placement.node: [] for placement in placements}
         by_node = {placement.node: placement for placement in placements}
-        for spec in rank_specs("bench", number, placements, self.port):
+        for spec in rank_specs("bench", number, placements, port):
             place = by_node[spec.node]
             job = json.dumps({**self.settings, "spec": {**spec.common(), "timeout_seconds": 120.0}})
             script = f"{place.path_of(self.script)}/{RANK.name}"
             command = [place.interpreter[-1], script, "{job}", "--messages", "{messages}"]
+            if spec.rank == 0:
+                command += ["--listener", "{listener}"]
             starts[spec.node].append(
                 RankStart(rank=spec.rank, command=command, job=job, env={"PYTHONPATH": place.code})
             )
@@ -95,8 +96,9 @@ async def bench(file: Path | None, sizes: Sequence[int], rounds: int) -> dict[st
     async with live_connector() as connect, Fleet(targets_of(cluster), connect) as fleet:
         await deployment.ship(fleet)
         placements = deployment.placements(fabric_of(cluster, await read_facts(fleet, cluster, FACTS)))
-        job = Bench({"sizes": sizes, "rounds": rounds}, script, rendezvous_port(cluster))
-        async for record in Supervisor(fleet, job, placements, len(placements)).run():
+        job = Bench({"sizes": sizes, "rounds": rounds}, script)
+        supervisor = Supervisor(fleet, job, placements, len(placements), port=rendezvous_port(cluster))
+        async for record in supervisor.run():
             if isinstance(record, Event) and record.name in ("restart", "log"):
                 print(record.message.rstrip())
     return job.measured

@@ -64,7 +64,7 @@ POLICIES = st.builds(
 )
 TRAININGS = st.builds(
     Training,
-    rendezvous_port=PORTS,
+    rendezvous_port=optional(PORTS),
     min_disk_gb=st.floats(0, allow_infinity=False, allow_nan=False),
     workdir=TEXTS,
     python=PROGRAMS,

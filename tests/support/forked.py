@@ -88,6 +88,7 @@ class ForkServer:
         self._ranks[number] = rank
         changed = {name: value for name, value in os.environ.items() if self._environment.get(name) != value}
         request = {"id": number, "name": "rank", "module": module, "arguments": list(arguments), "env": changed}
+        request["inherits"] = ["messages"]
         socket.send_fds(self._link, [json.dumps(request).encode()], [output, messages])
         rank.await_pid()
         return rank

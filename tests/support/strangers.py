@@ -8,6 +8,7 @@ import secrets
 import shutil
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -39,11 +40,27 @@ def local_user() -> Iterator[str]:
     if os.geteuid() != 0 or not shutil.which("useradd"):
         pytest.skip("creating another user needs root and useradd")
     name = f"railbed-{os.getpid()}-{secrets.token_hex(2)}"
-    subprocess.run(["useradd", "--no-create-home", "--shell", "/bin/sh", name], check=True, timeout=60)
+    # Another test may be changing the list of accounts.
+    _insist("useradd", "--no-create-home", "--shell", "/bin/sh", name)
     try:
         yield name
     finally:
-        subprocess.run(["userdel", name], check=True, timeout=60)
+        # Processes of this user that were killed a moment ago may still be there.
+        _insist("userdel", name)
+
+
+def _insist(*command: str) -> None:
+    """Run a command until it succeeds."""
+    deadline = time.monotonic() + 60
+    while (done := subprocess.run(command, check=False, capture_output=True, timeout=60)).returncode:
+        assert time.monotonic() < deadline, done.stderr
+        time.sleep(0.5)
+
+
+def as_user(name: str) -> list[str]:
+    """Return the words before a command of a user, who may also read the Python of the tests."""
+    reads = "+dac_read_search"
+    return ["setpriv", f"--reuid={name}", "--clear-groups", f"--inh-caps={reads}", f"--ambient-caps={reads}"]
 
 
 def start_as(name: str, script: str, *arguments: str | Path) -> subprocess.Popen[str]:

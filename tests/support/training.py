@@ -100,6 +100,15 @@ def training_site(lab: RunningLab, folder: Path, *, nodes: int | None = None, py
     return lab.seen_from(folder, nodes=nodes, workdir=folder, python=python)
 
 
+def with_port(lab: RunningLab, port: int) -> Path:
+    """Write a cluster file that sets the port on which the ranks meet."""
+    text = Path(lab.cluster).read_text()
+    assert "\ntraining:\n" in text
+    path = lab.folder / "port.yaml"
+    path.write_text(text.replace("\ntraining:\n", f"\ntraining:\n  rendezvous_port: {port}\n"))
+    return path
+
+
 @contextmanager
 def training(lab: RunningLab, *options: str) -> Iterator[Training]:
     """Start a run in the lab's folder; it is killed in the end if it still runs."""

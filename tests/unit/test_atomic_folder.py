@@ -100,7 +100,7 @@ def test_a_failure_leaves_nothing(tmp_path: Path) -> None:
     assert fill(tmp_path / "weights") == ["model.bin"]
 
 
-def test_a_folder_of_another_user_is_not_used() -> None:
+def test_a_folder_of_local_user_is_not_used() -> None:
     """Where everybody can write, anybody can create the folder in which the files are collected."""
     with open_folder() as shared:
         as_stranger('mkdir "$1"; chmod 777 "$1"; touch "$1/.railbed-lock"', shared / "model.partial")

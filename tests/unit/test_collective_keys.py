@@ -21,6 +21,7 @@ from railbed.collective.channel import MAGIC, Channel, NotAuthentic
 from railbed.collective.keyserver import KeyServer
 from railbed.collective.keystore import KeyStore
 from railbed.errors import Interference
+from railbed.launch.node.meeting import listen
 from tests.support.ports import free_port
 
 SECRET = b"s" * 32
@@ -34,7 +35,7 @@ class Served:
         self.alarms: list[tuple[str, str]] = []
         self._alarmed = threading.Event()
         self._clients: list[KeyStore] = []
-        self.server = KeyServer(HOST, free_port(), SECRET, 2, self._note)
+        self.server = KeyServer(listen(HOST, 0), SECRET, 2, self._note)
 
     def _note(self, host: str, sentence: str) -> None:
         self.alarms.append((host, sentence))

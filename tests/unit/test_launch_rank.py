@@ -37,7 +37,7 @@ def messages_of(folder: Path, function: str, spec: CollectiveSpec, environment: 
     job = folder / "job.json"
     job.write_text(start.job)
     read, write = os.pipe()
-    values = {"{job}": str(job), "{messages}": str(write)}
+    values = {"{job}": str(job), "{messages}": str(write), "{listener}": "-1"}
     command = [values.get(part, part) for part in start.command]
     assert ENTRY in command
     ended = subprocess.run(
@@ -74,7 +74,7 @@ def test_a_refusal_in_the_workers_of_bench_reaches_the_user_with_its_hint(
     class Refusing:
         """A supervisor that gets this far."""
 
-        def __init__(self, *_: object) -> None: ...
+        def __init__(self, *_: object, port: int) -> None: ...
 
         async def run(self) -> AsyncIterator[Record]:
             if watch.refusal:
@@ -82,7 +82,7 @@ def test_a_refusal_in_the_workers_of_bench_reaches_the_user_with_its_hint(
             yield event(name="done")
 
     monkeypatch.setattr(collective_run, "Supervisor", Refusing)
-    (finding,) = asyncio.run(records_of(CollectiveJob("bench-1", "nccl", (), 0), [PLACEMENT]))
+    (finding,) = asyncio.run(records_of(CollectiveJob("bench-1", "nccl", ()), [PLACEMENT]))
     assert isinstance(finding, Finding)
     assert (finding.verdict, finding.observed, finding.remedy) == (
         Verdict.FAIL,
@@ -92,7 +92,7 @@ def test_a_refusal_in_the_workers_of_bench_reaches_the_user_with_its_hint(
 
 
 async def records_of(job: CollectiveJob, placements: Sequence[Placement]) -> list[Record]:
-    async with aclosing(collective_run._supervise(cast("Fleet", None), job, placements)) as records:
+    async with aclosing(collective_run._supervise(cast("Fleet", None), job, placements, 0)) as records:
         return [record async for record in records]
 
 
@@ -102,7 +102,7 @@ def test_a_module_that_is_missing_is_named_without_installing_what_somebody_regi
     (error,) = messages_of(tmp_path, "importing:run", spec_of(), {"PYTHONPATH": paths})
     assert error["sentence"] == f"a_package_that_is_not_there is not installed for {sys.executable}"
     assert error["hint"] == "install the package that provides it"
-    job = CollectiveJob("bench-1", "nccl", (), 0)
+    job = CollectiveJob("bench-1", "nccl", ())
     job.receive("a", 0, error)
     assert (job.errors[0].missing, job.errors[0].hint) == (True, error["hint"])
 

@@ -47,7 +47,7 @@ async def start(spawner: Spawner, argument: str) -> tuple[Child, int, int]:
     """Start a rank; return it with our ends of its output and its messages."""
     (output, its_output), (messages, its_messages) = os.pipe(), os.pipe()
     command = [sys.executable, "-m", "somerank", argument, "{messages}"]
-    child = await spawner.start("rank7", command, {"GIVEN": "this"}, its_output, its_messages)
+    child = await spawner.start("rank7", command, {"GIVEN": "this"}, its_output, messages=its_messages)
     os.close(its_output)
     os.close(its_messages)
     return child, output, messages

@@ -45,6 +45,7 @@ class Counting:
         self,
         number: int,  # noqa: ARG002  (part of a job)
         placements: Sequence[Placement],
+        port: int,  # noqa: ARG002  (its ranks do not meet)
     ) -> Mapping[str, Sequence[RankStart]]:
         return {
             placement.node: [self._start(rank, len(placements), placement.node)]
@@ -118,6 +119,10 @@ class HalfReadyLink(AgentLink):
         if self.node == "a":
             self.inbox.put_nowait(NodeMessage(self.node, {"kind": "listening", "port": 1}))
         await asyncio.sleep(600)
+
+    def send(self, message: Message) -> None:
+        if message["do"] == "meet":
+            self.inbox.put_nowait(NodeMessage(self.node, {"kind": "meeting", "generation": 1, "port": 1}))
 
 
 def test_a_node_that_is_not_ready_in_time_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

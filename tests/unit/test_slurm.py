@@ -243,9 +243,10 @@ def test_only_gpus_that_the_job_has_are_used(
     assert [gpu.name for gpu in narrowed.nodes["a1"].gpus] == used
 
 
-def test_each_job_has_its_own_port_and_the_python_that_runs_railbed() -> None:
+def test_a_job_takes_any_free_port_and_the_python_that_runs_railbed() -> None:
+    """A port that follows from the job's number could be held by any user of a node beforehand."""
     training = allocated(site_of()).machines.training
-    assert (training.rendezvous_port, training.python) == (22_500 + 12_345 % 6_500, sys.executable)
+    assert (training.rendezvous_port, training.python) == (None, sys.executable)
     site = site_of(training={"rendezvous_port": 4711, "launcher": ["apptainer", "exec", "x.sif"]})
     training = allocated(site).machines.training
     assert (training.rendezvous_port, training.python) == (4711, "python3")

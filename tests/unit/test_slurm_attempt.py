@@ -168,9 +168,9 @@ def test_ranks_continue_from_the_newest_state(
     checkpoints = KnownCheckpoints(copied=copied)
     for node, number in own.items():
         checkpoints.note(node, number, "hash")
-    run = TrainingRun(name="r", recipe={}, tokens=parcel("tokens", {}), port=1, shared="/run", request="ask")
+    run = TrainingRun(name="r", recipe={}, tokens=parcel("tokens", {}), shared="/run", request="ask")
     placements = [Placement(node=name, address="10.0.0.1", folder=f"/home/{name}") for name in ("a", "b")]
-    starts = ranks_of(run, 1, placements, checkpoints)
+    starts = ranks_of(run, 1, placements, checkpoints, 1)
     spec = TrainSpec.from_json(starts["b"][0].job)
     assert spec.resume == expected
     assert (spec.shared, spec.request, spec.export) == ("/run/state", "/home/b/ask", "/run/model")

@@ -14,11 +14,11 @@ PLACEMENTS = [
     Placement(node=name, address=f"10.0.0.{number}", ranks=2, interface="rail0", code="/c", folder=f"/{name}")
     for number, name in enumerate(("a", "b"), start=1)
 ]
-RUN = TrainingRun(name="r", recipe={"steps": 40}, tokens=Parcel("tokens/1", "", {}, {}), port=29500)
+RUN = TrainingRun(name="r", recipe={"steps": 40}, tokens=Parcel("tokens/1", "", {}, {}))
 
 
 def jobs(number: int, checkpoints: KnownCheckpoints) -> list[dict[str, Any]]:
-    starts = [start for own in ranks_of(RUN, number, PLACEMENTS, checkpoints).values() for start in own]
+    starts = [start for own in ranks_of(RUN, number, PLACEMENTS, checkpoints, 29500).values() for start in own]
     return [json.loads(start.job) for start in starts]
 
 
@@ -30,7 +30,7 @@ def test_ranks_share_a_secret_that_no_other_generation_has() -> None:
 
 
 def test_the_secret_is_not_shown_where_a_start_is() -> None:
-    (start, *_) = ranks_of(RUN, 1, PLACEMENTS, KnownCheckpoints())["a"]
+    (start, *_) = ranks_of(RUN, 1, PLACEMENTS, KnownCheckpoints(), 29500)["a"]
     assert isinstance(start, RankStart)
     assert json.loads(start.job)["secret"] not in repr(start)
 

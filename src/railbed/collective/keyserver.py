@@ -20,7 +20,6 @@ from railbed.collective.channel import Channel, NotAuthentic, Silent
 Alarm = Callable[[str, str], None]
 """Receives the address of a stranger, and a sentence about what it did."""
 
-BACKLOG = 256
 NEWCOMERS = 64
 """Unproven connections allowed at a time, in addition to those of the ranks; one more closes the oldest."""
 PROOF_SECONDS = 5.0
@@ -106,11 +105,10 @@ class Keys:
 
 
 class KeyServer:
-    """Serves keys at an address until it is closed; raises OSError if it cannot listen there."""
+    """Serves keys on a socket that listens, until it is closed."""
 
-    def __init__(self, address: str, port: int, key: bytes, world: int, alarm: Alarm) -> None:
-        family = socket.AF_INET6 if ":" in address else socket.AF_INET
-        self._listener = socket.create_server((address, port), family=family, backlog=BACKLOG)
+    def __init__(self, listener: socket.socket, key: bytes, world: int, alarm: Alarm) -> None:
+        self._listener = listener
         self._key = key
         self._alarm = alarm
         self._keys = Keys()

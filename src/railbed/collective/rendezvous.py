@@ -7,6 +7,7 @@ import errno
 import hashlib
 import hmac
 import os
+import socket
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -16,6 +17,7 @@ from railbed.collective.keyserver import Alarm, KeyServer
 from railbed.collective.keystore import KeyStore
 from railbed.errors import RankFailed
 from railbed.launch.messages import Messages
+from railbed.launch.node.meeting import listen
 from railbed.launch.spec import RankSpec
 
 READ_SECONDS = 10.0
@@ -38,6 +40,8 @@ class Rendezvous:
     """64 hexadecimal digits that only the ranks of this generation have."""
     node: str = ""
     """Name of its node, for messages."""
+    listener: int = -1
+    """File descriptor of the socket that rank 0 inherits for this address and port; -1 if it opens one."""
     machine: int = 0
     """Number of its machine: the first rank there."""
     no_rdma: str = ""
@@ -49,6 +53,7 @@ class Rendezvous:
         return cls(
             address=spec.master_address,
             port=spec.master_port,
+            listener=spec.listener,
             name=f"{spec.run}/{spec.generation}",
             rank=spec.rank,
             world=spec.world,
@@ -76,7 +81,7 @@ def open_store(rendezvous: Rendezvous, alarm: Alarm) -> Store:
     key = hmac.digest(bytes.fromhex(rendezvous.secret), rendezvous.name.encode(), hashlib.sha256)
     try:
         if rendezvous.rank == 0:
-            KeyServer(rendezvous.address, rendezvous.port, key, rendezvous.world, alarm)
+            KeyServer(_listener(rendezvous), key, rendezvous.world, alarm)
         store = KeyStore(rendezvous.address, rendezvous.port, key, rendezvous.timeout, alarm)
         store.open()
     except OSError as error:
@@ -85,6 +90,12 @@ def open_store(rendezvous: Rendezvous, alarm: Alarm) -> Store:
     named.set(f"arrived/{rendezvous.rank}", "yes")
     _wait_for_all(rendezvous, named)
     return named
+
+
+def _listener(rendezvous: Rendezvous) -> socket.socket:
+    if rendezvous.listener >= 0:
+        return socket.socket(fileno=rendezvous.listener)
+    return listen(rendezvous.address, rendezvous.port)
 
 
 def alarm_to(messages: Messages) -> Alarm:

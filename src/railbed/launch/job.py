@@ -21,7 +21,9 @@ class RankStart:
 
     rank: int
     command: Sequence[str]
-    """`{job}` stands for the job file, `{messages}` for the file descriptor that messages are written to."""
+    """`{job}` stands for the job file, `{messages}` for the file descriptor that messages are written to.
+
+    The rank with `{listener}` inherits the socket where the ranks meet, under that file descriptor."""
     job: str = field(repr=False)
     """Text of the job file, with the secret in it."""
     env: Mapping[str, str] = field(default_factory=dict)
@@ -49,8 +51,8 @@ class Job(Protocol):
         """Whether little is lost if the job starts again now, with a node that has returned."""
         ...
 
-    def generation(self, number: int, placements: Sequence[Placement]) -> Mapping[str, Sequence[RankStart]]:
-        """Return the ranks of a generation, by node."""
+    def generation(self, number: int, placements: Sequence[Placement], port: int) -> Mapping[str, Sequence[RankStart]]:
+        """Return the ranks of a generation, by node; they meet on a port of the first one."""
         ...
 
     def receive(self, node: str, rank: int, message: Message) -> Sequence[Record]:
@@ -93,6 +95,8 @@ def rank_starts(
         reader = f"{type(spec).__module__}:{type(spec).__qualname__}"
         # The agent runs behind the launcher already, and so do the ranks that it starts.
         command = [placement.interpreter[-1], "-m", ENTRY, reader, function, "{job}", "--messages", "{messages}"]
+        if spec.rank == 0:
+            command += ["--listener", "{listener}"]
         environment = {"PYTHONPATH": placement.code, **SAFE_PATH}
         start = RankStart(rank=spec.rank, command=command, job=spec.to_json(), env=environment)
         starts[spec.node].append(start)

@@ -1,8 +1,9 @@
 """The messages between control and agent: JSON lines, one object each. Standard library only: it runs on nodes.
 
-To the agent (`do`): start, stop, write, listen (on the rail, for the others to try), reach (try the others), beat.
+To the agent (`do`): start, stop, write, listen (on the rail, for the others to try), reach (try the others), meet (open
+the port where the ranks of the next generation meet, for rank 0 to inherit), beat.
 From it (`kind`): hello, beat, message (of a rank), log, exit, halted (a rank is stopped, as by SIGSTOP), stopped (all
-ranks have ended), listening, reach, error (an unknown request).
+ranks have ended), listening, reach, meeting (the port, or why there is none), error (an unknown request).
 
 A rank writes JSON lines to a file descriptor that its command line names: `alive` every second, with `stepping: false`
 while no steps are expected; `progress` after every `step`; `rank_done`; `intrusion` if a stranger without the

@@ -1,4 +1,4 @@
-"""The entry point of every rank: `python -m railbed.launch.rank SPEC FUNCTION FILE --messages FD`.
+"""The entry point of every rank: `python -m railbed.launch.rank SPEC FUNCTION FILE --messages FD [--listener FD]`.
 
 SPEC and FUNCTION are names of the form `module:name`: the class that reads the job file, and the function that is
 called with it and with the rank's messages. The heartbeat starts before FUNCTION's module is imported, because loading
@@ -23,6 +23,7 @@ import resource
 import signal
 import sys
 import traceback
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -38,9 +39,11 @@ def main() -> int:
     parser.add_argument("function", help="function to call, as module:name")
     parser.add_argument("file", type=Path, help="the job file")
     parser.add_argument("--messages", type=int, default=1, metavar="FD", help="where JSON lines are written")
+    parser.add_argument("--listener", type=int, default=-1, metavar="FD", help="the socket where the ranks meet")
     arguments = parser.parse_args()
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # no traceback; SIGTERM ends the process by default
     spec = _load(arguments.spec).from_json(arguments.file.read_text())
+    spec = replace(spec, listener=arguments.listener)
     os.environ.update(spec.environment)
     _raise_memlock()
     messages = Messages(arguments.messages, spec.rank)

@@ -24,6 +24,8 @@ class RankSpec:
     master_address: str = "127.0.0.1"
     """Address of rank 0's node, on the network that the job uses; never a host name."""
     master_port: int = 0
+    listener: int = -1
+    """File descriptor of the open socket with that address and port, which rank 0 inherits; -1 if it opens its own."""
     secret: str = field(default="", repr=False)
     """The secret that proves membership in this generation; nobody else may read it."""
     interface: str = ""

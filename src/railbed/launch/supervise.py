@@ -1,7 +1,7 @@
 """Runs a job on nodes, generation by generation: each runs until it is done or something fails, then the next starts.
 
                  all nodes ready, or enough of them
-    ┌────────┐   and no more to come    ┌───────┐            ┌───────┐  every rank is done
+    ┌────────┐   and no more to come    ┌───────┐ port open  ┌───────┐  every rank is done
     │ gather │─────────────────────────▶│ start │───────────▶│ watch │────────────────────▶ the end
     └────────┘                          └───────┘            └───────┘
         │                                   ▲                  │   │ a rank refuses
@@ -11,9 +11,11 @@
                 10 starts in a row      │ regroup │◀───────────┘ has returned at a good moment
                 failed                  └─────────┘
 
-Regroup ends the remaining ranks, has the nodes test which of them reach each other, and blames at most one
-cause for the generation: the nodes that are newly cut off, else the suspect. `Roster` has the state of every node,
-`Generation` that of the ranks and of the suspected cause; the supervisor moves between the states and yields records.
+Start has the agent of the first usable node open the port where the ranks meet, before any rank starts: any free port,
+unless the cluster file names one. Regroup ends the remaining ranks, has the nodes test which of them reach each other,
+and blames at most one cause for the generation: the nodes that are newly cut off, else the suspect. `Roster` has the
+state of every node, `Generation` that of the ranks and of the suspected cause; the supervisor moves between the states
+and yields records.
 
 There is one inbox for the messages of all agents, and one task takes messages from it, in every state. So state only
 changes between two messages, and no lock is needed. Each wait for a message is bounded by TICK_SECONDS, because the
@@ -32,6 +34,7 @@ from railbed.fleet import Fleet
 from railbed.launch.agentlink import AgentLink, NodeMessage
 from railbed.launch.generation import Generation
 from railbed.launch.job import Job
+from railbed.launch.meeting import Meeting
 from railbed.launch.placement import Placement
 from railbed.launch.protocol import Message
 from railbed.launch.reachability import Reachability
@@ -70,11 +73,14 @@ class Supervisor:
         placements: Sequence[Placement],
         minimum: int,
         *,
+        port: int = 0,
         return_seconds: float = RETURN_SECONDS,
     ) -> None:
         self._fleet = fleet
         self._job = job
         self._minimum = minimum
+        self._port = port
+        """Where the ranks meet; 0 for any free port."""
         self._return_seconds = return_seconds
         self._roster = Roster(placements)
         self._inbox: asyncio.Queue[NodeMessage] = asyncio.Queue()
@@ -95,7 +101,8 @@ class Supervisor:
             async for record in self._gather():
                 yield record
             while True:
-                yield self._start()
+                async for record in self._start():
+                    yield record
                 async for record in self._watch():
                     yield record
                 if self._generation.ranks.is_done:
@@ -174,9 +181,24 @@ class Supervisor:
         left = f"{len(self._roster.usable)} of {len(self._roster)} nodes are left and {self._minimum} are needed"
         return GaveUp(f"{left} ({why})", hint=self._job.advice)
 
-    def _start(self) -> Event:
-        number, placements = self._generation.number + 1, self._roster.usable
-        starts = self._job.generation(number, placements)
+    async def _start(self) -> AsyncGenerator[Record, None]:
+        """Open the port where the ranks of the next generation meet, and start them."""
+        number = self._generation.number + 1
+        meeting = Meeting(number, self._port, self._links)
+        while not meeting.port:
+            async for record in self._await_enough(self._return_seconds):
+                yield record
+            meeting.request(self._roster.usable)
+            received = await self._receive()
+            for record in (*self._note(received), *meeting.take(received)):
+                yield record
+            if meeting.obstacle:
+                for record in self._note_unusable(meeting.node, meeting.obstacle):
+                    yield record
+        yield self._start_ranks(number, meeting.first(self._roster.usable), meeting.port)
+
+    def _start_ranks(self, number: int, placements: Sequence[Placement], port: int) -> Event:
+        starts = self._job.generation(number, placements, port)
         self._generation = Generation(number, starts)
         for node, own in starts.items():
             ranks = [start.as_message() for start in own]
@@ -292,7 +314,10 @@ class Supervisor:
         if message.get("port"):
             self._roster.mark_ready(node, int(message["port"]), returned=self._generation.number > 0)
             return []
-        why = f"{self._roster[node].placement.address} cannot be used: {message.get('why')}"
+        return self._note_unusable(node, str(message.get("why")))
+
+    def _note_unusable(self, node: str, reason: str) -> list[Record]:
+        why = f"{self._roster[node].placement.address} cannot be used: {reason}"
         self._roster.mark_lost(node)
         self._roster.blame(node, why)
         return [events.NodeLost(subject=node, message=why)]

@@ -67,6 +67,8 @@ def _listener(line: str) -> Listener:
 
 def command(cluster: Cluster, _node: str) -> str:
     """Return a command that lists the programs only if the rendezvous port is in use: finding them is slow."""
+    if cluster.training.rendezvous_port is None:
+        return "ss -Hltn"
     return f"""
 listening=$(ss -Hltn) || exit
 case $listening in *:{cluster.training.rendezvous_port}\\ *) ss -Hltnp;; *) printf '%s\\n' "$listening";; esac

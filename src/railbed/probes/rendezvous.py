@@ -25,6 +25,9 @@ OUTCOMES: tuple[tuple[re.Pattern[str], Outcome], ...] = (
     (re.compile(r"^\S.*: "), "failed"),
 )
 
+FREE_PORT = 45_000
+"""In the middle of the range from which Linux chooses ports."""
+
 DIAL = """\
 if command -v bash >/dev/null 2>&1; then
 dial() { timeout 4 bash -c 'exec 3<>"/dev/tcp/$1/$2"' bash "$1" "$2"; }
@@ -65,9 +68,14 @@ def first_pairs(pairs: Iterable[Pair]) -> Iterator[Pair]:
             yield pair
 
 
+def port_to_try(cluster: Cluster) -> int:
+    """Return the rendezvous port, or one of those that the kernel gives to ranks if none is set."""
+    return cluster.training.rendezvous_port or FREE_PORT
+
+
 def command(cluster: Cluster, pairs: Sequence[Pair], patient: bool) -> str:
     """Return one connection to each peer."""
-    port = cluster.training.rendezvous_port
+    port = port_to_try(cluster)
     calls = [f"reach {quote(pair.peer)} {quote(str(pair.peer_port.address))} {port}" for pair in first_pairs(pairs)]
     if not calls:
         return ""

@@ -25,7 +25,6 @@ class TrainingRun:
     name: str
     recipe: Mapping[str, Any]
     tokens: Parcel
-    port: int
     base: Parcel | None = None
     """The model to tune; None if there is none, or if the nodes have it already."""
     transport: str = "auto"
@@ -76,10 +75,10 @@ class KnownCheckpoints:
 
 
 def ranks_of(
-    run: TrainingRun, generation: int, placements: Sequence[Placement], checkpoints: KnownCheckpoints
+    run: TrainingRun, generation: int, placements: Sequence[Placement], checkpoints: KnownCheckpoints, port: int
 ) -> dict[str, list[RankStart]]:
     """Return the ranks of a generation, by node; they continue from the newest checkpoint that one of them has."""
-    specs = rank_specs(run.name, generation, placements, run.port)
+    specs = rank_specs(run.name, generation, placements, port)
     first = {spec.node: spec.rank for spec in reversed(specs)}
     resume = resume_source(run, first, checkpoints)
     by_node = {placement.node: placement for placement in placements}

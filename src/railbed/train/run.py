@@ -96,12 +96,12 @@ class TrainJob:
         self._idle = IdleTimes(0)
         self._phases = Phases(0)
 
-    def generation(self, number: int, placements: Sequence[Placement]) -> Mapping[str, Sequence[RankStart]]:
+    def generation(self, number: int, placements: Sequence[Placement], port: int) -> Mapping[str, Sequence[RankStart]]:
         """Return the ranks; they continue from the newest checkpoint that a node has."""
         world = sum(placement.ranks for placement in placements)
         self._idle, self._phases = IdleTimes(world), Phases(world)
         self._ledger.generation([placement.node for placement in placements])
-        return ranks_of(self._run, number, placements, self._checkpoints)
+        return ranks_of(self._run, number, placements, self._checkpoints, port)
 
     def receive(self, node: str, rank: int, message: Message) -> Sequence[Record]:
         """Note checkpoints, and return the records of a message."""
@@ -156,10 +156,10 @@ async def train(
         steps = request.recipe["steps"]
         async for event in resume_point(fleet, verify, checkpoints, request.resumes, steps=steps, copies=copies):
             yield event
-    run = _training_run(request, tokens, base, rendezvous_port(cluster))
+    run = _training_run(request, tokens, base)
     ledger = Ledger(cluster, fabric, demanded=must_be_rdma(cluster, request.transport, proves=request.proves))
-    job, patience = TrainJob(run, checkpoints, ledger), request.return_seconds
-    supervisor = Supervisor(fleet, job, placements, request.minimum, return_seconds=patience)
+    job, port, patience = TrainJob(run, checkpoints, ledger), rendezvous_port(cluster), request.return_seconds
+    supervisor = Supervisor(fleet, job, placements, request.minimum, port=port, return_seconds=patience)
     departure = request.departure or Departure()
     departure.on_request(lambda: supervisor.write(0, run.request))
     yield progress("starting an agent on each node", waiting=[placement.node for placement in placements])
@@ -170,13 +170,12 @@ async def train(
         yield record
 
 
-def _training_run(request: TrainRequest, tokens: Parcel, base: Parcel | None, port: int) -> TrainingRun:
+def _training_run(request: TrainRequest, tokens: Parcel, base: Parcel | None) -> TrainingRun:
     return TrainingRun(
         name=request.run,
         recipe=request.recipe,
         tokens=tokens,
         base=base,
-        port=port,
         transport=request.transport,
         prompt=request.prompt,
         shared=request.shared,

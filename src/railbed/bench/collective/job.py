@@ -36,7 +36,6 @@ class CollectiveJob:
     run: str
     engine: str
     operations: tuple[Operation, ...]
-    port: int
     ranks: dict[int, str] = field(default_factory=dict)
     """The node of each rank."""
     errors: dict[int, RankError] = field(default_factory=dict)
@@ -50,11 +49,11 @@ class CollectiveJob:
     _path: str = ""
     """The engine and its network, as the ranks reported them."""
 
-    def generation(self, number: int, placements: Sequence[Placement]) -> Mapping[str, Sequence[RankStart]]:
+    def generation(self, number: int, placements: Sequence[Placement], port: int) -> Mapping[str, Sequence[RankStart]]:
         """Return the ranks."""
         specs = [
             CollectiveSpec(**spec.common(), engine=self.engine, operations=self.operations)
-            for spec in rank_specs(self.run, number, placements, self.port)
+            for spec in rank_specs(self.run, number, placements, port)
         ]
         self.ranks = {spec.rank: spec.node for spec in specs}
         return rank_starts(FUNCTION, specs, placements)

@@ -94,18 +94,21 @@ async def _run_job(
     placements = deployment.placements(fabric)
     if shipped.failed and sum(placement.ranks for placement in placements) < 2:
         return
-    job = CollectiveJob(run, engine, tuple(map(_operation, steps)), rendezvous_port(cluster))
+    job = CollectiveJob(run, engine, tuple(map(_operation, steps)))
+    port = rendezvous_port(cluster)
     try:
-        async with aclosing(_supervise(fleet, job, placements)) as records:
+        async with aclosing(_supervise(fleet, job, placements, port)) as records:
             async for record in records:
                 yield record
     finally:
         await _clear(fleet, placements)
 
 
-async def _supervise(fleet: Fleet, job: CollectiveJob, placements: Sequence[Placement]) -> AsyncGenerator[Record, None]:
+async def _supervise(
+    fleet: Fleet, job: CollectiveJob, placements: Sequence[Placement], port: int
+) -> AsyncGenerator[Record, None]:
     """Run the job for one generation."""
-    supervisor = Supervisor(fleet, job, placements, len(placements))
+    supervisor = Supervisor(fleet, job, placements, len(placements), port=port)
     try:
         async with aclosing(supervisor.run()) as records:
             async for record in records:

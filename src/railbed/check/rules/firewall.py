@@ -2,14 +2,15 @@
 
 What
 ----
-On every rail interface, new connections from the peers are accepted: TCP to the rendezvous port, TCP to the ports that
-Gloo and NCCL choose themselves (32768 to 60999), and UDP 4791 if the port has RDMA. The result is derived
-from the filter's rules; if they are too complex for that and packets may be dropped, the rule warns.
+On every rail interface, new connections from the peers are accepted: TCP to the ports that the kernel gives to the
+ranks, Gloo and NCCL (32768 to 60999), TCP to `training.rendezvous_port` if it is set, and UDP 4791 if the port has
+RDMA. The result is derived from the filter's rules; if they are too complex for that and packets may be dropped, the
+rule warns.
 
 Why
 ---
-NCCL and Gloo use ports that are not known in advance. With a firewall that allows only the rendezvous port,
-the ranks meet and then hang in the first collective. RDMA in hardware bypasses the firewall: blocking UDP
+Ranks, NCCL and Gloo use ports that are not known in advance. With a firewall that allows only certain ports, the ranks
+do not meet, or they meet and then hang in the first collective. RDMA in hardware bypasses the firewall: blocking UDP
 4791 stops only Soft-RoCE, and is a warning for other cards.
 
 Fix
@@ -74,7 +75,9 @@ def _packets(port: PortView) -> Iterator[tuple[Packet, str, bool]]:
     if peer is None:
         return
     rendezvous = cluster.training.rendezvous_port
-    kinds: list[tuple[Literal["tcp", "udp"], int, str, bool]] = [("tcp", rendezvous, f"TCP {rendezvous}", True)]
+    kinds: list[tuple[Literal["tcp", "udp"], int, str, bool]] = []
+    if rendezvous:
+        kinds.append(("tcp", rendezvous, f"TCP {rendezvous}", True))
     kinds += [("tcp", number, "TCP 32768-60999", True) for number in EPHEMERAL]
     if port.port.rdma:
         kinds.append(("udp", ROCE_PORT, f"UDP {ROCE_PORT}", port.port.rdma.startswith(SOFT_ROCE)))

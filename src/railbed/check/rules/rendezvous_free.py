@@ -1,30 +1,32 @@
-"""Nothing listens on the rendezvous port.
+"""Nothing listens on the rendezvous port, if the cluster file sets one.
 
 What
 ----
-`ss` shows no listening socket on the port of `training.rendezvous_port` (29500 unless the cluster file sets another). A
-run of railbed that uses the port is named; it only prevents another run on this node meanwhile.
+`ss` shows no listening socket on the port of `training.rendezvous_port`. Without that key the ranks take any free port,
+and the rule is skipped. A run of railbed that uses the port is named; it only prevents another run on this node
+meanwhile.
 
 Why
 ---
-The ranks meet on this TCP port. If a process is using it already (usually a rank left over from the last run), the new
-job dies with "address already in use", or worse: its ranks join the old job and hang.
+The ranks meet on this TCP port of a node. While another program holds it there, they meet on another node; if all
+nodes have such a program, training ends.
 
 Fix
 ---
 Wait for a run that is in progress, or stop it (`railbed train --stop RUN`). End any other program that holds the port
-(`ss -ltnp` names it), or choose another `rendezvous_port` in the cluster file.
+(`ss -ltnp` names it), choose another `rendezvous_port` in the cluster file, or remove it there: then nobody can know
+and hold the port beforehand.
 
 Source
 ------
-PyTorch documentation, torchrun (`--rdzv-endpoint`, `MASTER_PORT`); ss(8).
+ss(8); ip(7) on `ip_local_port_range`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.rule import Check, Judgement, fail, ok, warn
+from railbed.check.rule import Check, Judgement, fail, ok, skip, warn
 from railbed.check.shared.occupants import advise_on_run, describe_run, runs_on
 from railbed.check.shared.wording import some
 from railbed.check.site import NodeView
@@ -37,6 +39,9 @@ from railbed.probes.listening import Listener
 def judge(node: NodeView) -> Iterator[Judgement]:
     """Look for a listener on any address: it prevents a new listener on all addresses."""
     port = node.site.cluster.training.rendezvous_port
+    if port is None:
+        yield skip("the ranks take any free port")
+        return
     listeners = node.read(listening.PROBE).on(port)
     expected = f"TCP port {port} is free"
     if not listeners:

@@ -2,9 +2,9 @@
 
 What
 ----
-A TCP connection to `training.rendezvous_port` at the peers' rail addresses is accepted or refused within 4 s. Refused
-is fine while no job runs: the path is open and the port is free. The peers are those of `mtu_path`, and time-outs are
-tested again in the same way.
+A TCP connection to `training.rendezvous_port` at the peers' rail addresses is accepted or refused within 4 s; without
+that key, to port 45000, one of those that the kernel gives to ranks. Refused is fine while no job runs: the path is
+open and the port is free. The peers are those of `mtu_path`, and time-outs are tested again in the same way.
 
 Why
 ---
@@ -40,7 +40,7 @@ WORDS = {"timed_out": "timed out", "no_route": "no route"}
 
 def judge(node: NodeView) -> Iterator[Judgement]:
     """Gather the outcomes of the connections; the rule `reachable` reports nodes that do not answer SSH."""
-    port = node.site.cluster.training.rendezvous_port
+    port = rendezvous.port_to_try(node.site.cluster)
     wanted = {pair.peer for pair in pairs_of(node.site.cluster, node.name)}
     if not wanted:
         yield skip("no peer shares a rail with this node")

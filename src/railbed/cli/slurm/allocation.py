@@ -23,10 +23,6 @@ from railbed.transport.connect import live_connector
 from railbed.transport.slurm import SlurmJob, lost_nodes, read_job
 
 DEFAULT_SITE = "railbed/slurm.yaml"
-FIRST_PORT, PORTS = 22_500, 6_500
-"""Jobs that share a node must not meet on one port: each has its own, by its number, unless the site file sets one.
-
-The range avoids the ports of `bench` (20500 to 22499), and those that the kernel hands out (32768 and up)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +123,7 @@ def _machines(site: Cluster, job: SlurmJob) -> Cluster:
         name: switch.model_copy(update={"ports": tuple(port for port in switch.ports if port.node in nodes)})
         for name, switch in site.switches.items()
     }
-    training = _training(site.training, job)
+    training = _training(site.training)
     return site.model_copy(update={"nodes": nodes, "switches": switches, "login": login, "training": training})
 
 
@@ -144,17 +140,14 @@ def _node(node: Node, name: str, job: SlurmJob, common: Login) -> Node:
     return node.model_copy(update={"login": login})
 
 
-def _training(training: Training, job: SlurmJob) -> Training:
-    """Return what the site file sets, completed: a port for this job, and the Python that runs railbed.
+def _training(training: Training) -> Training:
+    """Return what the site file sets, completed with the Python that runs railbed.
 
     A launcher may start another machine's files, where that Python does not exist.
     """
-    defaults: dict[str, object] = {"rendezvous_port": FIRST_PORT + job.id % PORTS}
-    if not training.launcher:
-        defaults["python"] = sys.executable
-    return training.model_copy(
-        update={key: value for key, value in defaults.items() if key not in training.model_fields_set}
-    )
+    if training.launcher or "python" in training.model_fields_set:
+        return training
+    return training.model_copy(update={"python": sys.executable})
 
 
 async def _discovered(allocation: Allocation, ahead: Ahead | None) -> Cluster:

@@ -20,6 +20,7 @@ from typing import Any
 
 from railbed.errors import os_reason
 from railbed.launch.files.guard import hold
+from railbed.launch.node.meeting import MeetingPort
 from railbed.launch.node.spawn import Child, Spawner
 from railbed.launch.protocol import BEAT_SECONDS, LINE_LIMIT, SILENCE_SECONDS, Message, decode, encode
 
@@ -56,6 +57,7 @@ class Agent:
         self._background: set[asyncio.Task[None]] = set()
         self._last_received = time.monotonic()
         self._listener: asyncio.Server | None = None
+        self._meeting = MeetingPort()
 
     async def serve(self, control: asyncio.StreamReader) -> None:
         """Serve requests until control ends or falls silent; then leave no rank behind."""
@@ -71,6 +73,7 @@ class Agent:
             await self._spawner.close()
             if self._listener:
                 self._listener.close()
+            self._meeting.close()
 
     def send(self, message: Message) -> None:
         """Send a message; logs are dropped if control does not keep up, everything else is small."""
@@ -122,6 +125,8 @@ class Agent:
                     _write(self._folder / name, text)
             case {"do": "listen", "address": str(address)}:
                 self._in_background(self._listen(address))
+            case {"do": "meet", "address": str(address), "port": int(port), "generation": int(generation)}:
+                self._in_background(self._meet(address, port, generation))
             case {"do": "reach", "listeners": dict(listeners), "question": int(question)}:
                 self._in_background(self._test_reach(listeners, question))
             case _:
@@ -138,8 +143,11 @@ class Agent:
             return
         (output, its_output), (messages, its_messages) = os.pipe(), os.pipe()
         command = [part.replace("{job}", str(job)) for part in rank["command"]]
+        inherited = {"messages": its_messages}
         try:
-            child = await self._spawner.start(f"rank{number}", command, rank.get("env", {}), its_output, its_messages)
+            if "{listener}" in command:
+                inherited["listener"] = self._meeting.descriptor
+            child = await self._spawner.start(f"rank{number}", command, rank.get("env", {}), its_output, **inherited)
         except OSError as error:
             os.close(output)
             os.close(messages)
@@ -217,6 +225,14 @@ class Agent:
             self.send({"kind": "listening", "port": None, "why": str(error)})
             return
         self.send({"kind": "listening", "port": self._listener.sockets[0].getsockname()[1]})
+
+    async def _meet(self, address: str, port: int, generation: int) -> None:
+        """Open the port on which the ranks of a generation meet; rank 0 inherits it."""
+        answer: Message = {"kind": "meeting", "generation": generation}
+        try:
+            self.send({**answer, "port": await self._meeting.open(address, port)})
+        except OSError as error:
+            self.send({**answer, "port": None, "why": os_reason(error)})
 
     async def _test_reach(self, listeners: dict[str, list[Any]], question: int) -> None:
         self.send({"kind": "reach", "question": question, "unreached": await _unreached(listeners)})

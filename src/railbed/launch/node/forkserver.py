@@ -4,7 +4,8 @@ It loads modules once, torch among them, and forks a rank from itself on request
 seconds later. Forking is safe because nothing but loading happens here: no thread runs, no device is in use. The ranks
 end with it, as it ends with the agent.
 
-Requests: {"id", "name", "module", "arguments", "env"} with two file descriptors, for the output and for the messages.
+Requests: {"id", "name", "module", "arguments", "env", "inherits"} with file descriptors: one for the output, and one
+for each name in `inherits`, which stands in the arguments as `{name}`.
 Answers: {"ready"} once, {"id", "pid"} when a rank runs, {"id", "code"} when it has ended.
 """
 
@@ -21,11 +22,13 @@ import signal
 import socket
 import sys
 import traceback
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 PR_SET_PDEATHSIG, PR_SET_NAME = 1, 15
 REQUEST_BYTES = 65536
+MOST_DESCRIPTORS = 3
 LIBC = ctypes.CDLL(None)
 
 
@@ -51,22 +54,22 @@ class ForkServer:
                 os.read(self._ended, REQUEST_BYTES)
                 self._reap()
             if self._agent in readable:
-                request, descriptors, _, _ = socket.recv_fds(self._agent, REQUEST_BYTES, 2)
+                request, descriptors, _, _ = socket.recv_fds(self._agent, REQUEST_BYTES, MOST_DESCRIPTORS)
                 if not request:
                     return
                 self._fork(json.loads(request), *descriptors)
 
-    def _fork(self, request: dict[str, Any], output: int, messages: int) -> None:
+    def _fork(self, request: dict[str, Any], output: int, *inherited: int) -> None:
         pid = os.fork()
         if not pid:
-            self._become(request, output, messages)
+            self._become(request, output, inherited)
         os.setpgid(pid, pid)  # before the agent gets its number, so that it can end the whole group
-        for descriptor in (output, messages):
+        for descriptor in (output, *inherited):
             os.close(descriptor)
         self._ranks[pid] = request["id"]
         self._send(id=request["id"], pid=pid)
 
-    def _become(self, request: dict[str, Any], output: int, messages: int) -> None:
+    def _become(self, request: dict[str, Any], output: int, inherited: Sequence[int]) -> None:
         """Become the rank, as `python -m MODULE ARGUMENTS` would be; does not return."""
         code = 1
         try:
@@ -83,10 +86,8 @@ class ForkServer:
                 os.dup2(output, standard)
             os.close(output)
             os.environ.update(request["env"])
-            sys.argv = [
-                request["module"],
-                *(part.replace("{messages}", str(messages)) for part in request["arguments"]),
-            ]
+            descriptors = dict(zip(request["inherits"], inherited, strict=True))
+            sys.argv = [request["module"], *fill_in(request["arguments"], descriptors)]
             runpy.run_module(request["module"], run_name="__main__", alter_sys=True)
             code = 0
         except SystemExit as end:
@@ -108,6 +109,14 @@ class ForkServer:
 
     def _send(self, **message: object) -> None:
         self._agent.send(json.dumps(message).encode())
+
+
+def fill_in(arguments: Sequence[str], descriptors: Mapping[str, int]) -> list[str]:
+    """Return arguments with the numbers of file descriptors in place of `{name}`."""
+    filled = list(arguments)
+    for name, descriptor in descriptors.items():
+        filled = [part.replace(f"{{{name}}}", str(descriptor)) for part in filled]
+    return filled
 
 
 def main() -> None:

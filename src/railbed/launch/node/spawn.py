@@ -16,7 +16,7 @@ from collections.abc import Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from railbed.launch.node.forkserver import PR_SET_PDEATHSIG, REQUEST_BYTES
+from railbed.launch.node.forkserver import PR_SET_PDEATHSIG, REQUEST_BYTES, fill_in
 from railbed.launch.protocol import SAFE_PATH
 
 LIBC = ctypes.CDLL(None)
@@ -111,16 +111,20 @@ class Spawner:
             self._socket.close()
 
     async def start(
-        self, name: str, command: Sequence[str], env: Mapping[str, str], output: int, messages: int
+        self, name: str, command: Sequence[str], env: Mapping[str, str], output: int, **inherited: int
     ) -> Child:
-        """Start a process; raise OSError if it cannot be started. `{messages}` stands for that descriptor."""
+        """Start a process; raise OSError if it cannot be started.
+
+        It inherits file descriptors by name: `{messages}` in the command stands for the one of that name.
+        """
         await self.ready()
         child = Child()
         if self._socket and command[1:2] == ["-m"]:
-            request = {"name": name, "module": command[2], "arguments": command[3:], "env": dict(env)}
-            await self._fork(child, self._socket, request, [output, messages])
+            arguments, names = command[3:], list(inherited)
+            request = {"name": name, "module": command[2], "arguments": arguments, "env": dict(env), "inherits": names}
+            await self._fork(child, self._socket, request, [output, *inherited.values()])
         else:
-            await self._exec(child, command, env, output, messages)
+            await self._exec(child, command, env, output, inherited)
         return child
 
     async def _fork(
@@ -134,16 +138,16 @@ class Spawner:
             raise OSError(f"the fork server did not fork within {FORK_SECONDS:g} s")
 
     async def _exec(
-        self, child: Child, command: Sequence[str], env: Mapping[str, str], output: int, messages: int
+        self, child: Child, command: Sequence[str], env: Mapping[str, str], output: int, inherited: Mapping[str, int]
     ) -> None:
         process = await asyncio.create_subprocess_exec(
-            *[part.replace("{messages}", str(messages)) for part in command],
+            *fill_in(command, inherited),
             cwd=self._folder,
             env={**os.environ, **env},
             stdin=DEVNULL,
             stdout=output,
             stderr=STDOUT,
-            pass_fds=(messages,),
+            pass_fds=tuple(inherited.values()),
             start_new_session=True,
             preexec_fn=end_with_parent,
         )

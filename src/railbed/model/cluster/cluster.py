@@ -338,8 +338,8 @@ class Switch(Part):
 class Training(Part):
     """What training needs on the nodes."""
 
-    rendezvous_port: TcpPort = 29500
-    """TCP port on which the ranks meet; it must be free and reachable on every node."""
+    rendezvous_port: TcpPort | None = None
+    """TCP port on which the ranks meet, if a firewall requires a certain one; otherwise they take any free port."""
     min_disk_gb: Annotated[Number, Field(ge=0)] = 20.0
     """Free disk space every node must have for checkpoints and logs, in GB."""
     workdir: Text = "~"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from railbed.check.changed import Baseline
 from railbed.check.judge import essential_checks, probes_needed, restart_checks
-from railbed.check.rules import rendezvous_free, torch_equal
+from railbed.check.rules import other_run, rendezvous_free, torch_equal
 from railbed.check.run import check
 from railbed.cli.background.runs import jobs_in_progress
 from railbed.cli.run.alongside import alongside
@@ -108,9 +108,8 @@ async def _checked(site: Cluster, fleet: Fleet, known: dict[str, DeviceFacts]) -
     """
     wrong: list[Finding] = []
     probes = (*capacity.FACTS, *fabric.FACTS, *probes_needed(restart_checks(), site))
-    checking = check(
-        site, fleet, essential_checks(), extra_probes=probes, devices=known, again=False, runs=jobs_in_progress()
-    )
+    checks = (*essential_checks(), other_run.CHECK)
+    checking = check(site, fleet, checks, extra_probes=probes, devices=known, again=False, runs=jobs_in_progress())
     async with aclosing(checking) as records:
         async for record in records:
             yield record
@@ -130,7 +129,7 @@ async def _checked(site: Cluster, fleet: Fleet, known: dict[str, DeviceFacts]) -
 
 def _prevents(finding: Finding) -> bool:
     is_failure = finding.verdict is Verdict.FAIL and finding.check != "reachable"
-    return is_failure or rendezvous_free.is_taken(finding)
+    return is_failure or rendezvous_free.is_taken(finding) or other_run.is_present(finding)
 
 
 def _readable(record: Record, request: TrainRequest) -> Record:
