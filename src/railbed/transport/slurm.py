@@ -21,7 +21,7 @@ RUNNING = "RUNNING"
 NO_CONTROLLER, NO_SETTINGS = "Unable to contact slurm controller", "Could not establish a configuration source"
 NO_SUCH_JOB = "Invalid job id specified"
 JOBS_HINT = "`squeue` lists your jobs"
-OWN_SETTINGS = ("SLURM_", "SQUEUE_", "SINFO_", "SCONTROL_", "SRUN_")
+OWN_SETTINGS = ("SLURM_", "SQUEUE_", "SINFO_", "SCONTROL_", "SRUN_", "SBATCH_EXPORT", "SBATCH_GET_USER_ENV")
 NODE = re.compile(
     r"^NodeName=(?P<name>\S++) (?>(?:.*?\bGres=(?P<gres>\S++))?).*?\bNodeAddr=(?P<address>\S++)", re.MULTILINE
 )
@@ -65,7 +65,10 @@ class ShownNode:
 
 
 def slurm_environment() -> dict[str, str]:
-    """Return our environment without what the job sets for its own steps, and what changes the output of commands."""
+    """Return our environment without what the job sets for its own steps, and what changes the output of commands.
+
+    Nor does it change what a submitted job gets: variables of sbatch override the options of its script.
+    """
     return {
         name: value for name, value in os.environ.items() if name == "SLURM_CONF" or not name.startswith(OWN_SETTINGS)
     }

@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, field_validator, model_validator
 
 from railbed.model.cluster.part import Part
+from railbed.model.slurm_options import SrunOption
 
 LOCAL_HOST = "local"
 """The `host` that means this machine, without SSH."""
@@ -94,11 +95,6 @@ Text = Annotated[
     str,
     StringConstraints(pattern=r"^[^\x00-\x1f\x7f]+$"),
     Field(json_schema_extra={"x-form": "text in one line"}),
-]
-SrunOption = Annotated[
-    str,
-    StringConstraints(pattern=r"^--[a-z][a-z0-9-]*(=[^\x00-\x1f\x7f]*)?$"),
-    Field(json_schema_extra={"x-form": "an option of srun as one word, such as --container-image=FILE"}),
 ]
 
 

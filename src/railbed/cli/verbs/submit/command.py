@@ -19,6 +19,7 @@ from railbed.cli.run_kinds import SUBMITTED_TRAINING, chosen_run
 from railbed.cli.screens.json import JsonScreen
 from railbed.cli.slurm.follow import follow_job, to_attach_job, to_stop_job
 from railbed.cli.slurm.jobs import works_in
+from railbed.cli.slurm.reserved import refuse_reserved
 from railbed.cli.slurm.script import LONGEST_NOTICE, NOTICE_SECONDS, JobRequest, batch_script
 from railbed.cli.verbs.submit.words import checked_words, refuse_recipe, split_resume
 from railbed.errors import DeviceError, TimedOut, UsageError
@@ -100,6 +101,7 @@ def submit_command(
         shares=share,
         notice=notice,
     )
+    refuse_reserved(request.further, os.environ)
     resumed, own = split_resume(words or ()) if verb == "train" else (None, list(words or ()))
     command = checked_words(verb, own)
     if resumed is not None:
