@@ -41,6 +41,14 @@ def this_process() -> Process | None:
     return None
 
 
+def is_same_boot(process: Process) -> bool:
+    """Whether a process belongs to this machine, since it was started."""
+    try:
+        return process.boot == _boot()
+    except OSError:
+        return process.machine == socket.gethostname()
+
+
 def ask_to_end(process: Process, records: Path) -> bool:
     """Stop the process that writes these records as Ctrl-C in its terminal would; return False if it does not.
 

@@ -27,6 +27,8 @@ from railbed.errors import UsageError
 from railbed.store.process import Process
 
 RECORDS, ABOUT, CLUSTER, RAW = "records.jsonl", "run.json", "cluster.yaml", "raw"
+ALIVE = "alive"
+"""Changes every few seconds while a job of several nodes writes the run."""
 SERIES, NOTES = "series", "notes.jsonl"
 """What a run has if it was sampled, and if other commands noted something about it."""
 RUN_NAME = re.compile(r"\d{8}-\d{6}-[a-z]+(-\d+)?")

@@ -23,18 +23,26 @@ class SubmittedJob:
 
     number: int
     submitted: float
+    start: int = 0
+    """How often Slurm had requeued the job when it last started to write the run."""
 
 
-def note_job(folder: Path, number: int) -> None:
-    """Store the number of a run's job, which only Slurm's answer to its submission contains."""
-    content = {"job": number, "submitted": time.time()}
+def note_job(folder: Path, number: int, start: int = 0) -> None:
+    """Store the number of a run's job: from Slurm's answer to its submission, and again at every start of the job."""
+    content = {"job": number, "submitted": time.time(), "start": start}
     write_atomically(folder / JOB, json.dumps(content).encode() + b"\n", mode=PRIVATE)
+
+
+def was_submitted(folder: Path) -> bool:
+    """Whether a run has a batch script or a job: who was killed while submitting it left only the script."""
+    return (folder / SCRIPT).exists() or job_of(folder) is not None
 
 
 def job_of(folder: Path) -> SubmittedJob | None:
     """Return the job that a run's folder names; None if the run was not submitted, or the file is damaged."""
     try:
         content = json.loads(read_regular(folder / JOB)[:LARGEST_BYTES])
-        return SubmittedJob(number=int(content["job"]), submitted=float(content["submitted"]))
-    except (OSError, ValueError, KeyError, TypeError, RecursionError, OverflowError):
+        number, submitted = int(content["job"]), float(content["submitted"])
+        return SubmittedJob(number=number, submitted=submitted, start=int(content.get("start", 0)))
+    except (OSError, ValueError, KeyError, TypeError, RecursionError, OverflowError, AttributeError):
         return None

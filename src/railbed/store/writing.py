@@ -6,7 +6,6 @@ While a run is written its records file is locked, so that readers can distingui
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import sys
 import time
@@ -41,12 +40,11 @@ from railbed.store.run import (
     runs_folder,
     write_atomically,
 )
+from railbed.store.run_lock import lock_again, lock_new, refuse_several, this_start
+from railbed.store.submitted import note_job
 
 CONTINUED = "RAILBED_RUN"
 """Environment variable with the folder of the run to write, instead of a new one: a submitted job has it."""
-LOCK_SECONDS = 10.0
-NO_LOCKS = (errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK)
-"""Errors of a file system without locks."""
 LEAST_BYTES, LEAST_FILES = 1 << 20, 16
 """A run does not start with less free space than this."""
 
@@ -107,10 +105,10 @@ def open_run(verb: str, *, cluster_name: str, cluster_text: str) -> Iterator[Ope
         with _explained(parent):
             before = _read_before(continued, verb) if continued else new_run(verb, cluster_name=cluster_name)
             folder = continued or parent / before.id
-            write_atomically(folder / CLUSTER, cluster_text.encode(), mode=PRIVATE)
             # Lock before `run.json` says so: a reader that finds a run in progress must find it locked.
             records = stack.enter_context(open(folder / RECORDS, "a+b", buffering=0, opener=for_us_alone))
-            _lock(records, LOCK_SECONDS if continued else 0.0)
+            _take_over(folder, records) if continued else lock_new(records)
+            write_atomically(folder / CLUSTER, cluster_text.encode(), mode=PRIVATE)
             _end_last_line(records)
             summary = replace(
                 before,
@@ -185,27 +183,15 @@ def _read_before(folder: Path, verb: str) -> RunSummary:
     return summary
 
 
-def _lock(records: BinaryIO, seconds: float) -> None:
-    """Lock the records. For a run that continues, a lock that stays is that of a machine that lost power: ignore it.
-
-    A file server releases such a lock late or never, and Slurm starts a job again only when its last start has ended.
-    """
-    deadline = time.monotonic() + seconds
-    while True:
-        try:
-            fcntl.flock(records, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if not seconds:
-                raise
-            if time.monotonic() > deadline:
-                return
-            time.sleep(0.1)
-        except OSError as error:
-            if error.errno not in NO_LOCKS:
-                raise
-            return
-        else:
-            return
+def _take_over(folder: Path, records: BinaryIO) -> None:
+    """Lock a run that continues, and store which job writes it; raise UsageError if another process may write it."""
+    refuse_several(folder)
+    start = this_start()
+    lock_again(records, folder, start)
+    # Somebody who continues a run by hand inside another job does not make that one the job of the run.
+    with suppress(OSError):
+        if start and Path(os.environ.get("SLURM_SUBMIT_DIR", "")).samefile(folder):
+            note_job(folder, start.job, start.start)
 
 
 def _end_last_line(records: BinaryIO) -> None:

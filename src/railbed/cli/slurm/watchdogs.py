@@ -18,6 +18,7 @@ from railbed.fleet import Fleet
 from railbed.model.cluster import Cluster
 from railbed.parsing.shell import quote_path
 from railbed.store import write_atomically
+from railbed.store.run import ALIVE
 from railbed.transport.base import Program
 
 WATCHDOGS = 2
@@ -25,7 +26,7 @@ WATCHDOGS = 2
 BEAT_SECONDS, FILE_SECONDS = 1.0, 3.0
 RETRY_SECONDS = 5.0
 END_SECONDS = 2.0
-ALIVE, REASON = "alive", "watchdog.json"
+REASON = "watchdog.json"
 LARGEST_BYTES = 1 << 16
 START = "import os; t = b''; exec('while len(t) < {size}: t += os.read(0, {size} - len(t)) or exit()'); exec(t)"
 """Reads the program from standard input, byte for byte: a buffer would swallow what follows."""
