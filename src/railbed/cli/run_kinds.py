@@ -8,7 +8,7 @@ from pathlib import Path
 from railbed.errors import UsageError
 from railbed.store import ANY_RUN, NEWEST, RunKind, RunSummary, find_run, is_own_folder, record_lines
 from railbed.store.run import SERIES
-from railbed.store.submitted import job_of
+from railbed.store.submitted import was_submitted
 
 STARTS_TRAINING = "`railbed train` starts one"
 BEGAN = (b'"name":"training"',)
@@ -66,7 +66,7 @@ def _is_training(run: RunSummary, _: Path) -> bool:
 
 
 def _is_attachable(run: RunSummary, folder: Path) -> bool:
-    return run.verb == "train" or job_of(folder) is not None
+    return run.verb == "train" or was_submitted(folder)
 
 
 def _is_in_progress(run: RunSummary, folder: Path) -> bool:
@@ -74,7 +74,7 @@ def _is_in_progress(run: RunSummary, folder: Path) -> bool:
     if not is_own_folder(folder):
         return False
     if run.status == "died":
-        return job_of(folder) is not None
+        return was_submitted(folder)
     return run.status in ("running", "waiting")
 
 
@@ -112,6 +112,6 @@ WITH_WEIGHTS = RunKind(
 )
 SUBMITTED_TRAINING = RunKind(
     noun="training run of a Slurm job",
-    fits=lambda run, folder: run.verb == "train" and job_of(folder) is not None,
+    fits=lambda run, folder: run.verb == "train" and was_submitted(folder),
     hint="`railbed submit train` starts one",
 )

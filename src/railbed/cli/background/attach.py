@@ -17,7 +17,7 @@ from railbed.errors import DeviceError
 from railbed.model.record import Record
 from railbed.store import RunSummary, follow, read_record
 from railbed.store.ownership import refuse_foreign_run
-from railbed.store.submitted import job_of
+from railbed.store.submitted import was_submitted
 
 MEASUREMENT = b'"kind":"measurement"'
 FIRST_RANK = b'"rank":0,'
@@ -37,12 +37,14 @@ def attach_run(name: str, *, as_json: bool) -> int:
 
 def attach_in(folder: Path, summary: RunSummary, *, as_json: bool) -> int:
     """Show the run in a folder: from its job, if it was submitted."""
-    if job := job_of(folder):
+    if was_submitted(folder):
         refuse_foreign_run(folder, f"railbed runs --attach {folder.name}")
         # Imported here because it loads Slurm's part of the transport, which few runs need.
         from railbed.cli.slurm.follow import follow_job
+        from railbed.cli.slurm.lookup import job_number
 
-        return follow_job(folder, job.number, as_json=as_json)
+        if (number := job_number(folder)) is not None:
+            return follow_job(folder, number, as_json=as_json)
     if summary.status == "running":
         sys.stderr.write(f"{summary.id} is running; Ctrl-C closes this view and does not stop the run\n")
     try:

@@ -7,17 +7,17 @@ import sys
 from pathlib import Path
 
 from railbed.cli.background.runs import summary_of, to_resume, training_run
-from railbed.cli.exits import OK
+from railbed.cli.exits import INTERRUPTED, OK
 from railbed.cli.run.signals import run_until_ended
 from railbed.cli.run_kinds import TRAINING_IN_PROGRESS
 from railbed.cli.screens.json import JsonScreen
 from railbed.cli.screens.progress import working
 from railbed.errors import DeviceError, UsageError
 from railbed.model.events import Stopped
-from railbed.store import RunSummary, ask_to_end, is_being_written
+from railbed.store import RunSummary, ask_to_end, is_being_written, set_status
 from railbed.store.ownership import refuse_foreign_run
 from railbed.store.run import RECORDS
-from railbed.store.submitted import job_of
+from railbed.store.submitted import was_submitted
 
 END_SECONDS = 60.0
 """Ranks end within seconds; for a node that is cut off, the connection has to time out."""
@@ -39,11 +39,15 @@ def stop_run(name: str, *, as_json: bool) -> int:
 def stop_in(folder: Path, before: RunSummary, *, as_json: bool) -> int:
     """End the run in a folder: its job, if it was submitted, else its process."""
     refuse_foreign_run(folder, f"railbed runs --stop {folder.name}")
-    if job := job_of(folder):
+    if was_submitted(folder):
         # Imported here because it loads Slurm's part of the transport, which few runs need.
+        from railbed.cli.slurm.lookup import job_number
         from railbed.cli.slurm.stop import stop_job
 
-        return stop_job(folder, job.number, as_json=as_json)
+        if (number := job_number(folder)) is not None:
+            return stop_job(folder, number, as_json=as_json)
+        if before.status == "waiting":
+            set_status(folder, "stopped", INTERRUPTED)
     if before.status == "running":
         process = _ask(folder, before)
         with working(f"waiting for {before.id} to end its ranks"):
@@ -90,6 +94,8 @@ async def _await_end(folder: Path, run: RunSummary, process: int | None) -> None
 def _sentence(before: RunSummary, after: RunSummary) -> str:
     if before.status == "running" and after.status == "stopped":
         return f"{after.id} was stopped, and all its ranks have ended"
+    if before.status == "waiting":
+        return f"{after.id} is not in the queue: Slurm lists no job of it"
     how = {
         "done": "was already done",
         "failed": "had failed",

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from railbed.errors import RailbedError
 from railbed.store import RunSummary, find_run, is_own_folder
-from railbed.store.submitted import job_of
+from railbed.store.submitted import job_of, was_submitted
 from railbed.transport.queue import QueuedJob
 
 OPEN = ("waiting", "running", "died")
@@ -21,6 +21,8 @@ class RunJobs:
 
     numbers: Mapping[str, int] = field(default_factory=dict)
     queued: Mapping[str, QueuedJob] = field(default_factory=dict)
+    lost: Collection[str] = ()
+    """Submitted runs whose folder names no job, and for which Slurm lists none."""
 
     def is_live(self, run: str) -> bool:
         """Whether the job of a run is running or waiting."""
@@ -28,6 +30,8 @@ class RunJobs:
 
     def status(self, run: RunSummary) -> str:
         """Return the status of a run for the list: that of its job while there is one."""
+        if run.id in self.lost and run.status == "waiting":
+            return "has no job"
         if run.id not in self.numbers:
             return run.status
         job = self.queued.get(run.id)
@@ -53,22 +57,26 @@ def read_jobs(runs: Sequence[RunSummary]) -> RunJobs:
     # `squeue` lists the jobs of this user: those of others would seem to have ended.
     own = {run: folder for run, folder in folders.items() if is_own_folder(folder)}
     numbers = {run: job.number for run, folder in own.items() if (job := job_of(folder)) is not None}
-    wanted = {numbers[run.id] for run in runs if run.id in numbers and run.status in OPEN}
-    if not wanted:
+    pending = [run.id for run in runs if run.status in OPEN and run.id in own and was_submitted(own[run.id])]
+    if not pending:
         return RunJobs(numbers)
     # Imported here because most folders have no jobs.
     from railbed.cli.run.signals import run_until_ended
     from railbed.cli.slurm.jobs import works_in
-    from railbed.transport.queue import list_jobs
+    from railbed.cli.slurm.lookup import job_in
+    from railbed.transport.queue import own_jobs
 
     try:
-        listed = run_until_ended(list_jobs(wanted))
+        listed = run_until_ended(own_jobs())
     except RailbedError as error:
         sys.stderr.write(f"railbed: the state of jobs is unknown: {error.message}\n")
         return RunJobs(numbers)
     queued = {run: listed[number] for run, number in numbers.items() if number in listed}
     theirs = {run for run, job in queued.items() if job.is_live and not works_in(job, own[run])}
-    return RunJobs(
-        {run: number for run, number in numbers.items() if run not in theirs},
-        {run: job for run, job in queued.items() if run not in theirs},
-    )
+    jobs = {run: job for run, job in queued.items() if run not in theirs}
+    for run in pending:
+        if not (run in jobs and jobs[run].is_live) and (working := job_in(own[run], listed.values())):
+            jobs[run] = working
+    named = {run: number for run, number in numbers.items() if run not in theirs}
+    lost = frozenset(run for run in pending if run not in numbers and run not in jobs)
+    return RunJobs({**named, **{run: job.id for run, job in jobs.items()}}, jobs, lost)

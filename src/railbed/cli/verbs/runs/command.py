@@ -19,7 +19,7 @@ from railbed.cli.screens.runs import RunRow, show_continuation, show_runs
 from railbed.cli.slurm.listing import read_jobs
 from railbed.errors import UsageError
 from railbed.store import RunSummary, Status, find_run, list_runs
-from railbed.store.submitted import job_of
+from railbed.store.submitted import was_submitted
 
 UNFINISHED: Mapping[Status, str] = {"died": "was killed", "stopped": "was stopped", "failed": "failed"}
 ENDLESS = ("watch",)
@@ -109,7 +109,7 @@ def _attach_or_stop(attach: str | None, stop: str | None, *, as_json: bool) -> i
         raise UsageError("--attach and --stop cannot be combined", hint="use one of them")
     kinds = (ATTACHABLE,) if attach is not None else (IN_PROGRESS, ATTACHABLE)
     folder = chosen_run(attach if attach is not None else stop, *kinds)
-    if job_of(folder) is None:
+    if not was_submitted(folder):
         training_run(str(folder))  # raises for other verbs
     show_or_stop = attach_in if attach is not None else stop_in
     return show_or_stop(folder, summary_of(folder), as_json=as_json)

@@ -18,17 +18,18 @@ from railbed.cli.run.signals import run_until_ended
 from railbed.cli.run_kinds import SUBMITTED_TRAINING, chosen_run
 from railbed.cli.screens.json import JsonScreen
 from railbed.cli.slurm.follow import follow_job, to_attach_job, to_stop_job
-from railbed.cli.slurm.jobs import works_in
+from railbed.cli.slurm.lookup import job_in
 from railbed.cli.slurm.reserved import refuse_reserved
 from railbed.cli.slurm.script import LONGEST_NOTICE, NOTICE_SECONDS, JobRequest, batch_script
 from railbed.cli.verbs.submit.words import checked_words, refuse_recipe, split_resume
-from railbed.errors import DeviceError, TimedOut, UsageError
+from railbed.errors import DeviceError, ParseError, RailbedError, TimedOut, UsageError
 from railbed.model.events import Submitted
 from railbed.store import new_run, runs_folder, set_status, write_atomically
 from railbed.store.ownership import refuse_replaceable, require_private_run
+from railbed.store.run import ABOUT, PRIVATE
 from railbed.store.run_cluster import require_own_training
-from railbed.store.submitted import SCRIPT, job_of, note_job
-from railbed.transport.queue import largest_jobs, list_jobs, submit_script
+from railbed.store.submitted import SCRIPT, note_job, was_submitted
+from railbed.transport.queue import cancel_job, largest_jobs, own_jobs, submit_script
 from railbed.transport.slurm import SlurmSilent
 
 CLUSTER = "slurm"
@@ -119,14 +120,12 @@ def submit_command(
 def _to_continue(name: str) -> Path:
     """Return the folder of a submitted run whose job has ended."""
     folder = chosen_run(name, SUBMITTED_TRAINING).absolute()
-    job = job_of(folder)
-    if job is None:
+    if not was_submitted(folder):
         raise UsageError(
             f"{folder.name} was not submitted", hint=f"`railbed train --resume {folder.name}` continues it"
         )
-    queued = run_until_ended(list_jobs({job.number})).get(job.number)
-    if queued and queued.is_live and works_in(queued, folder):
-        raise UsageError(f"job {job.number} of {folder.name} is {queued.in_words}", hint=f"`{to_attach_job(folder)}`")
+    if queued := job_in(folder, run_until_ended(own_jobs()).values()):
+        raise UsageError(f"job {queued.id} of {folder.name} is {queued.in_words}", hint=f"`{to_attach_job(folder)}`")
     begun(folder)  # raises if there is nothing to continue
     require_own_training(folder)
     return folder
@@ -170,19 +169,40 @@ def _submit(request: JobRequest, verb: str, command: list[str], before: Path | N
     _refuse_folder(before or runs_folder().absolute() / verb)
     _refuse_size(request)
     folder = before or runs_folder().absolute() / new_run(verb, cluster_name=CLUSTER, status="waiting").id
+    about = (folder / ABOUT).read_bytes() if before else None
     try:
         require_private_run(folder)
         script = batch_script(request, verb, command, run=folder, folder=Path.cwd())
         write_atomically(folder / SCRIPT, script.encode("utf-8", "surrogateescape"), mode=0o700)
+        if before is not None:
+            set_status(folder, "waiting")
         number = run_until_ended(submit_script(folder / SCRIPT))
-    except BaseException:
-        if before is None:
-            shutil.rmtree(folder, ignore_errors=True)
+    except BaseException as error:
+        _withdraw(folder, about, may_be_taken=_may_be_taken(error))
         raise
     note_job(folder, number)
-    if before is not None:
-        set_status(folder, "waiting")
     return folder, number
+
+
+def _may_be_taken(error: BaseException) -> bool:
+    """Whether Slurm may have taken the job although its answer did not arrive."""
+    return isinstance(error, TimedOut | ParseError) or not isinstance(error, RailbedError | OSError)
+
+
+def _withdraw(folder: Path, about: bytes | None, *, may_be_taken: bool) -> None:
+    """Leave nothing of a submission that failed, after cancelling its job if Slurm has taken it.
+
+    If Slurm does not answer, the folder stays: the job is found by it later.
+    """
+    try:
+        if may_be_taken and (job := job_in(folder, run_until_ended(own_jobs()).values())):
+            run_until_ended(cancel_job(job.id))
+    except RailbedError:
+        return
+    if about is None:
+        shutil.rmtree(folder, ignore_errors=True)
+    else:
+        write_atomically(folder / ABOUT, about, mode=PRIVATE)
 
 
 def _announce(folder: Path, number: int, nodes: int, *, as_json: bool) -> None:
