@@ -27,7 +27,7 @@ TOOLS = {"dmesg", "ethtool", "journalctl", "nvidia-smi", "railbed", "show", "ss"
 """`show` is a command of the switch."""
 SETTINGS = {"shares: auto", "--set batch.micro=N", "--set checkpoint.steps=N"}
 """Of a recipe, in a sentence."""
-NEEDS_NOTHING = {"node_clock", "path_changed", "training_restart"}
+NEEDS_NOTHING = {"node_clock", "path_changed", "training_restart", "run_unstored"}
 """They judge marks, which every run has."""
 
 

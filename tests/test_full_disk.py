@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -19,8 +22,9 @@ from railbed.launch.protocol import encode
 from railbed.model.events import Notice
 from railbed.model.output import Output
 from railbed.model.series import Sample, Series
-from railbed.store import list_runs, open_run
+from railbed.store import list_runs, open_run, read_records
 from railbed.store.series import SeriesReader, SeriesWriter
+from railbed.store.writing import RESERVE
 from railbed.train import recipes
 from railbed.train.data.prepare import prepare
 from railbed.train.models.gpt import GptSettings
@@ -29,7 +33,8 @@ from railbed.train.worker.io.export import export
 from railbed.train.worker.models.base import BuildOptions
 from railbed.train.worker.models.gpt import Gpt
 from railbed.transport.record import Recorder
-from tests.support.cli import railbed
+from tests.support.background import Background
+from tests.support.cli import environment, railbed
 from tests.support.disks import fill, small_disk
 from tests.support.smallmodel import write_tokens
 from tests.support.smallrun import write_small_run
@@ -59,8 +64,23 @@ def test_a_run_says_where_it_ends(disk: Path, monkeypatch: pytest.MonkeyPatch) -
         fill(disk)
         with pytest.raises(UsageError, match=r"the disk is full$"):
             run.append(Notice(message="x" * 100_000))
+        run.append(Notice(message="after"))
+        assert os.statvfs(disk).f_bavail == 0
+        run.finish("failed", 2)
     (summary,) = list_runs()
-    assert summary.status == "died"
+    assert (summary.status, summary.exit, summary.unstored) == ("failed", 2, "the disk is full")
+    assert summary.ended
+    assert [record["message"] for record in read_records(summary.id)] == ["before"]
+
+
+def test_a_run_that_ends_as_usual_leaves_no_reserve(disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAILBED_RUNS", str(disk / "runs"))
+    with open_run("check", cluster_name="lab", cluster_text="") as run:
+        assert (run.folder / RESERVE).stat().st_size > (run.folder / "run.json").stat().st_size
+        run.finish("done", 0)
+    assert not (run.folder / RESERVE).exists()
+    (summary,) = list_runs()
+    assert (summary.status, summary.unstored) == ("done", "")
 
 
 def test_samples_stop_and_go_on_when_there_is_space_again(disk: Path) -> None:
@@ -196,6 +216,58 @@ def test_training_on_a_disk_without_room_ends_before_it_begins(folder: Path) -> 
     assert "is full: 5.2 MB are free, " in done.err
     assert "`railbed runs --clean` removes files of earlier runs" in done.err
     assert left == ["lock"]
+
+
+@contextmanager
+def started(folder: Path, runs: str, *words: str) -> Iterator[Background]:
+    with Background([*words, "--json"], cwd=folder, env=environment(RAILBED_RUNS=runs), errors_shown=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def read_until(process: Background, text: bytes) -> None:
+    assert any(text in line for line in process.stdout), f"ended before {text!r}"
+
+
+@pytest.mark.whole
+@pytest.mark.xdist_group("train")
+def test_a_training_on_a_disk_that_fills_up_failed_and_says_so_everywhere(folder: Path) -> None:
+    with small_disk(folder / "disk") as disk:
+        runs = str(disk / "runs")
+        with started(folder, runs, "train", "small.yaml", "--set", "steps=100000") as process:
+            read_until(process, b'"loss"')
+            fill(disk)
+            assert list(process.stdout)
+            assert process.wait(60) == 2
+        (about,) = railbed(folder, "runs", "--json", RAILBED_RUNS=runs).records
+        listed, verdicts = railbed(folder, "runs", RAILBED_RUNS=runs), railbed(folder, "diagnose", RAILBED_RUNS=runs)
+        (disk / "filling").unlink()
+        page = railbed(folder, "report", "--format", "md", "--output", str(folder / "page.md"), RAILBED_RUNS=runs)
+    assert (about["status"], about["exit"], about["unstored"]) == ("failed", 2, "the disk is full")
+    assert f"{about['id']} failed: the disk is full; to continue: railbed train" in listed.out
+    assert verdicts.code == 1
+    assert "run_unstored" in verdicts.out
+    assert "could not be stored here: the disk is full" in " ".join(verdicts.out.split())
+    assert page.code == 0
+    assert ": the disk is full" in (folder / "page.md").read_text()
+
+
+@pytest.mark.whole
+def test_a_watch_on_a_disk_that_fills_up_goes_on_and_its_end_is_stored(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk") as disk:
+        runs = str(disk / "runs")
+        with started(tmp_path, runs, "watch", "--interval", "0.2") as process:
+            read_until(process, b'"cpu_busy_us_rate"')
+            fill(disk)
+            read_until(process, b'"sampling_gap"')
+            process.send_signal(signal.SIGINT)
+            assert process.wait(60) == 130
+        (about,) = railbed(tmp_path, "runs", "--json", RAILBED_RUNS=runs).records
+        listed = railbed(tmp_path, "runs", RAILBED_RUNS=runs)
+    assert (about["status"], about["exit"]) == ("stopped", 130)
+    assert "killed" not in listed.out
 
 
 @pytest.mark.whole

@@ -44,6 +44,7 @@ class GeneratedTimeline:
     def __init__(self, case: Mapping[str, Any], cluster: Cluster) -> None:
         self.start = START
         self.end = START + case.get("seconds", SECONDS)
+        self.unstored = case.get("unstored", "")
         self._cluster = cluster
         self._case = case
         self._series = dict(self._expand(case.get("series", {})))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -28,9 +28,10 @@ def small_disk(folder: Path, *, megabytes: int = 8, files: int = 600) -> Iterato
 
 
 def fill(disk: Path, *, leave: int = 0) -> Path:
-    """Fill a disk up to that many bytes; returns the file that does."""
+    """Fill a disk up to that many bytes, also while others write to it; returns the file that does."""
     path = disk / "filling"
-    left = os.statvfs(disk).f_bavail * os.statvfs(disk).f_frsize - leave
     with path.open("wb") as file:
-        os.posix_fallocate(file.fileno(), 0, left)
+        while (left := os.statvfs(disk).f_bavail * os.statvfs(disk).f_frsize - leave) > 0:
+            with suppress(OSError):
+                os.posix_fallocate(file.fileno(), file.seek(0, os.SEEK_END), left)
     return path

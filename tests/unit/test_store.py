@@ -18,6 +18,7 @@ from railbed.model import events
 from railbed.model.record import Finding, Verdict
 from railbed.report.reading import run as report_data
 from railbed.store import OpenRun, find_run, followed, list_runs, open_run, read_records, read_run, write_atomically
+from railbed.store.writing import RESERVE
 from tests.support.events import event
 
 
@@ -131,6 +132,7 @@ def test_a_full_disk_is_one_sentence(runs_here: Path, monkeypatch: pytest.Monkey
             OpenRun(run.folder, run._summary, disk).append(finding(Verdict.OK))
         assert caught.value.hint
         monkeypatch.setattr("railbed.store.writing.write_atomically", full)
+        (run.folder / RESERVE).unlink()
         with pytest.raises(UsageError, match=sentence):
             run.finish("done", 0)
     with pytest.raises(UsageError, match=sentence), open_run("check", cluster_name="lab", cluster_text=""):

@@ -57,6 +57,8 @@ class RunSummary:
     verdicts: dict[str, int] = field(default_factory=dict)
     process: Process | None = None
     """The process that writes or wrote the run."""
+    unstored: str = ""
+    """Why the last records are missing, such as a full disk, which has ended the run; empty if all are there."""
 
 
 _SUMMARY = TypeAdapter(RunSummary)

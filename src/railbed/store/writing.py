@@ -45,6 +45,8 @@ from railbed.store.submitted import note_job
 
 CONTINUED = "RAILBED_RUN"
 """Environment variable with the folder of the run to write, instead of a new one: a submitted job has it."""
+RESERVE, RESERVE_BYTES = "run.json.reserve", 4096
+"""Space for the last `run.json`: without it, a run on a full disk would look as if it had been killed."""
 LEAST_BYTES, LEAST_FILES = 1 << 20, 16
 """A run does not start with less free space than this."""
 
@@ -75,25 +77,53 @@ class OpenRun:
         return self._raw
 
     def append(self, record: Record) -> None:
-        """Store one record."""
+        """Store one record; once that has failed, no more are stored, since the last line may be incomplete."""
+        if self._summary.unstored:
+            return
         if isinstance(record, Finding):
             self._verdicts[record.verdict] = self._verdicts.get(record.verdict, 0) + 1
         line = scrub(to_line(record)) + b"\n"
         if isinstance(record, TrainingStarted) and not self.unproven:
             prove_training(self.folder, self._summary.id, line)
-        with _explained(self.folder.parent):
+        try:
             # One call writes everything, unless the disk fills up: then the next call raises.
             while line:
                 line = line[self._records.write(line) :]
+        except OSError as error:
+            self._summary = replace(self._summary, unstored=os_reason(error))
+            raise _not_stored(self.folder.parent, error) from error
 
     def finish(self, status: Status, exit_code: int) -> None:
         """Store how the run ended, and when: by the clock as it was, if that was set back meanwhile."""
         opened, monotonic = self._opened
         ended = max(self._summary.started, time.time(), opened + time.monotonic() - monotonic)
         self._summary = replace(self._summary, ended=ended, status=status, exit=exit_code, verdicts=self._verdicts)
+        about = to_json(self._summary, indent=1)
         with _explained(self.folder.parent):
-            os.fsync(self._records.fileno())
-            write_atomically(self.folder / ABOUT, to_json(self._summary, indent=1), mode=PRIVATE)
+            try:
+                os.fsync(self._records.fileno())
+                write_atomically(self.folder / ABOUT, about, mode=PRIVATE)
+                (self.folder / RESERVE).unlink(missing_ok=True)
+            except OSError:
+                if not _use_reserve(self.folder, about):
+                    raise
+
+
+def _use_reserve(folder: Path, about: bytes) -> bool:
+    """Write the last `run.json` in place of the reserve, which needs no more space; return whether that succeeded."""
+    reserve = folder / RESERVE
+    try:
+        with reserve.open("r+b") as file:
+            length = os.fstat(file.fileno()).st_size
+            if length < len(about):
+                return False
+            file.write(about.ljust(length))
+            file.flush()
+            os.fsync(file.fileno())
+        reserve.replace(folder / ABOUT)
+    except OSError:
+        return False
+    return True
 
 
 @contextmanager
@@ -118,8 +148,11 @@ def open_run(verb: str, *, cluster_name: str, cluster_text: str) -> Iterator[Ope
                 ended=None,
                 exit=None,
                 process=this_process(),
+                unstored="",
             )
-            write_atomically(folder / ABOUT, to_json(summary, indent=1), mode=PRIVATE)
+            about = to_json(summary, indent=1)
+            write_atomically(folder / RESERVE, bytes(len(about) + RESERVE_BYTES), mode=PRIVATE)
+            write_atomically(folder / ABOUT, about, mode=PRIVATE)
             unproven = _prove(folder, summary, cluster_text)
         yield OpenRun(folder, summary, records, unproven)
 
@@ -237,7 +270,11 @@ def _explained(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise UsageError(
-            f"cannot store the run in {folder}: {os_reason(error)}",
-            hint="free some disk space, run in a folder that you can write to, or set RAILBED_RUNS",
-        ) from error
+        raise _not_stored(folder, error) from error
+
+
+def _not_stored(folder: Path, error: OSError) -> UsageError:
+    return UsageError(
+        f"cannot store the run in {folder}: {os_reason(error)}",
+        hint="free some disk space, run in a folder that you can write to, or set RAILBED_RUNS",
+    )

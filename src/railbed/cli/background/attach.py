@@ -91,8 +91,9 @@ def conclude(folder: Path, summary: RunSummary) -> int:
             raise SystemExit(summary.exit)
         case "failed":
             output = folder / OUTPUT
+            why = f": {summary.unstored}" if summary.unstored else ""
             where = f"; its output is in {output}" if output.exists() else ""
-            sys.stderr.write(_lines(f"{summary.id} failed{where}", resume))
+            sys.stderr.write(_lines(f"{summary.id} failed{why}{where}", resume))
     return BUG if summary.exit is None else summary.exit
 
 

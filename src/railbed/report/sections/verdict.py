@@ -41,7 +41,8 @@ def headline(run: RunData) -> Headline:
     joined = " " if run.summary.status == "done" else " after "
     after = f"{joined}{seconds(run.seconds)}" if run.seconds is not None else ""
     what = "training" if run.summary.verb == "train" else f"the {run.summary.verb}"
-    return Headline(f"{what} {words}{after}", tone)
+    why = f": {run.summary.unstored}" if run.summary.unstored else ""
+    return Headline(f"{what} {words}{after}{why}", tone)
 
 
 def show(run: RunData) -> Sequence[Block]:

@@ -52,6 +52,11 @@ class Timeline:
         return self.summary.status == "running"
 
     @property
+    def unstored(self) -> str:
+        """Why the last records of the run are missing; empty if all are there."""
+        return self.summary.unstored
+
+    @property
     def start(self) -> float:
         """When the run began; earlier if it has samples from before."""
         return min(self.summary.started, self._reader.bounds()[0])

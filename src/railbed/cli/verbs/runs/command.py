@@ -95,8 +95,12 @@ def runs_command(
         return 0
     show_runs([RunRow(run=run, status=jobs.status(run)) for run in runs])
     for run in [run for run in runs if _is_unfinished(run) and not jobs.is_live(run.id)][:MOST_CONTINUED]:
-        show_continuation(run.id, UNFINISHED[run.status], _next(run))
+        show_continuation(run.id, _how_it_ended(run), _next(run))
     return 0
+
+
+def _how_it_ended(run: RunSummary) -> str:
+    return f"{UNFINISHED[run.status]}{f': {run.unstored}' if run.unstored else ''}"
 
 
 def _attach_or_stop(attach: str | None, stop: str | None, *, as_json: bool) -> int:

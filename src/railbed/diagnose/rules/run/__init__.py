@@ -1,0 +1,1 @@
+"""The run itself: what became of its records."""
