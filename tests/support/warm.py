@@ -61,7 +61,7 @@ case " $*" in *" -m railbed."*) exec {call} "$@" ;; esac
 exec {python} "$@"
 """
 """Modules of railbed run in a fork of the server; all else is quicker without torch. `call` runs anything in a fork."""
-START_SECONDS = 120
+START_SECONDS = 300
 
 
 class Front(NamedTuple):

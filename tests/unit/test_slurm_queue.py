@@ -76,6 +76,10 @@ def test_the_time_between_the_two_signals() -> None:
          "Slurm: Unable to contact slurm controller (connect failure)"),
         ("sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)",
          SlurmSilent, "Slurm: Batch job submission failed: Unable to contact slurm controller (connect failure)"),
+        ("sbatch: error: Batch job submission failed: Socket timed out on send/recv operation", SlurmSilent,
+         "Slurm: Batch job submission failed: Socket timed out on send/recv operation"),
+        ("slurm_load_partitions: Zero Bytes were transmitted or received", SlurmSilent,
+         "Slurm: slurm_load_partitions: Zero Bytes were transmitted or received"),
         ("sbatch: error: resolve_ctls_from_dns_srv: res_nsearch error: Unknown host\nsbatch: error: fetch_config: DNS "
          "SRV lookup failed\nsbatch: fatal: Could not establish a configuration source", SlurmSilent,
          "Slurm has no settings on this machine: it found neither slurm.conf nor a controller"),

@@ -18,7 +18,17 @@ from railbed.parsing.gres import GPU, Gres, gpus_of, parse_gres, step_options
 
 ANSWER_SECONDS = 30.0
 RUNNING = "RUNNING"
-NO_CONTROLLER, NO_SETTINGS = "Unable to contact slurm controller", "Could not establish a configuration source"
+NO_SETTINGS = "Could not establish a configuration source"
+NO_CONTROLLER = (
+    "Unable to contact slurm controller",
+    "Slurm backup controller in standby mode",
+    "Socket timed out on send/recv operation",
+    "Zero Bytes were transmitted or received",
+    "Communication connection failure",
+    "Message send failure",
+    "Message receive failure",
+)
+"""What commands of Slurm print if the controller is down, frozen or cut off."""
 NO_SUCH_JOB = "Invalid job id specified"
 JOBS_HINT = "`squeue` lists your jobs"
 OWN_SETTINGS = ("SLURM_", "SQUEUE_", "SINFO_", "SCONTROL_", "SRUN_", "SBATCH_EXPORT", "SBATCH_GET_USER_ENV")
@@ -172,7 +182,7 @@ def _refusal(stderr: str, reason: str) -> DeviceError | UsageError:
         return SlurmSilent(
             "Slurm has no settings on this machine: it found neither slurm.conf nor a controller", hint=hint
         )
-    if NO_CONTROLLER in reason:
+    if any(sentence in reason for sentence in NO_CONTROLLER):
         return SlurmSilent(f"Slurm: {reason}", hint="`scontrol ping` shows whether its controller is up")
     if reason.startswith(NO_SUCH_JOB):
         return UsageError(f"Slurm: {reason}", hint=JOBS_HINT)
