@@ -8,12 +8,14 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 pytestmark = [pytest.mark.netns]
 ROOT = Path(__file__).parent.parent
 SENT = 3_000_000
+SECONDS = 10.0
 SETUP = """
 set -e
 ip link set lo up
@@ -24,9 +26,17 @@ ethtool -K rail0 tso off gso off >/dev/null
 nsenter -t "$1" -n sh -ec '
   ip addr add 10.77.0.2/24 dev rail0
   ip link set rail0 up
-  nft "add table t; add chain t c { type filter hook input priority 0; };
-       add rule t c tcp dport 5999 numgen random mod 25 == 0 drop"'
+  eval "$1"' sh "$4"
 exec "$2" -c "$3" "$1"
+"""
+LOSE = """
+nft "add table t; add chain t c { type filter hook input priority 0; };
+     add rule t c tcp dport 5999 numgen random mod 25 == 0 drop"
+"""
+ANSWER_LATE = """
+tc qdisc add dev rail0 root tbf rate 1gbit burst 2000 limit 1000000
+(for n in $(seq 12); do sleep 0.5; tc qdisc change dev rail0 root tbf rate 8kbit burst 2000 limit 1000000; sleep 0.5
+ tc qdisc change dev rail0 root tbf rate 1gbit burst 2000 limit 1000000; done) >/dev/null 2>&1 &
 """
 SENDER = f"""
 import json, os, socket, subprocess, sys
@@ -56,16 +66,46 @@ print(json.dumps({{**watch.read(), "again": again}}))
 sender.close()
 sink.wait(30)
 """
+COUNTER = f"""
+import json, socket, subprocess, sys, time
+from railbed.fleet.sample.node.files import Host
+from railbed.fleet.sample.node.sockets import Connections
+SINK = '''
+import socket
+server = socket.create_server(("10.77.0.2", 5999))
+print("ready", flush=True)
+taken = server.accept()[0]
+while taken.recv(65536):
+    pass
+'''
+command = ["nsenter", "-t", sys.argv[1], "-n", sys.executable, "-c", SINK]
+sink = subprocess.Popen(command, stdout=subprocess.PIPE)
+sink.stdout.readline()
+sender = socket.create_connection(("10.77.0.2", 5999))
+sender.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+begun = time.monotonic()
+while time.monotonic() - begun < {SECONDS}:
+    sender.sendall(bytes(500))
+    time.sleep(0.01)
+time.sleep(2)
+listed, host = Connections(), Host()
+listed.refresh()
+(link,) = listed.all
+of_node = dict(zip(host.names, host.read()))
+print(json.dumps([link.again, link.needless, of_node["tcp_retransmits"], of_node["tcp_needless"]]))
+sender.close()
+sink.wait(30)
+"""
 
 
-@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("nft"), reason="needs root and nftables")
-def test_bytes_that_were_sent_again_count_once() -> None:
+def run_between_namespaces(program: str, fault: str) -> Any:
+    """Run a program that sends to another namespace, in which a command makes the network worse; return its output."""
     with subprocess.Popen(["unshare", "-n", "sh", "-c", "echo; exec sleep 100"], stdout=subprocess.PIPE) as other:
         assert other.stdout is not None
         other.stdout.readline()
         try:
             done = subprocess.run(
-                ["unshare", "-n", "sh", "-c", SETUP, "sh", str(other.pid), sys.executable, SENDER],
+                ["unshare", "-n", "sh", "-c", SETUP, "sh", str(other.pid), sys.executable, program, fault],
                 capture_output=True,
                 timeout=90,
                 check=False,
@@ -75,7 +115,12 @@ def test_bytes_that_were_sent_again_count_once() -> None:
         finally:
             other.kill()
     assert done.returncode == 0, done.stderr
-    counted = json.loads(done.stdout)
+    return json.loads(done.stdout)
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("nft"), reason="needs root and nftables")
+def test_bytes_that_were_sent_again_count_once() -> None:
+    counted = run_between_namespaces(SENDER, LOSE)
     assert counted["again"] > 10
     assert counted["ranks"] == {"rail0": SENT}
     assert (counted["others"], counted["unclear"]) == ({}, 0)
@@ -83,3 +128,13 @@ def test_bytes_that_were_sent_again_count_once() -> None:
     early, late = counted["node_segments"]
     assert early == late
     assert 0 <= early - counted["segments"] <= 5
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("nft"), reason="needs root and nftables")
+@pytest.mark.parametrize(("fault", "needless"), [(LOSE, (0.0, 0.5)), (ANSWER_LATE, (0.8, 1.0))], ids=["lost", "late"])
+def test_what_is_sent_again_needlessly_is_counted_apart(fault: str, needless: tuple[float, float]) -> None:
+    """Acknowledgements that are late are no loss: the receiver reports what it has twice."""
+    again, had_arrived, again_by_node, had_arrived_by_node = run_between_namespaces(COUNTER, fault)
+    assert again >= 5
+    assert needless[0] <= had_arrived / again <= needless[1]
+    assert needless[0] <= had_arrived_by_node / again_by_node <= needless[1]

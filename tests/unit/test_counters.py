@@ -62,6 +62,7 @@ def test_segments_to_a_peer_have_its_address() -> None:
     names = [
         "segments@10.1.0.2",
         "retransmits@10.1.0.2",
+        "needless@10.1.0.2",
         "segments@10.1.0.02",
         "segments@<b>",
         "segments",
@@ -71,8 +72,9 @@ def test_segments_to_a_peer_have_its_address() -> None:
     assert to_peers.series == (
         Series("node1", "tcp_peer_segments", "rail0", "10.1.0.2"),
         Series("node1", "tcp_peer_retransmits", "rail0", "10.1.0.2"),
+        Series("node1", "tcp_peer_needless", "rail0", "10.1.0.2"),
     )
-    assert to_peers.values([7, 1, 2, 3, 4, 5]) == [7, 1]
+    assert to_peers.values([7, 2, 1, 3, 4, 5, 6]) == [7, 2, 1]
 
 
 def test_what_a_port_does_not_have_is_missing() -> None:

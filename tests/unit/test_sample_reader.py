@@ -124,14 +124,15 @@ def test_round_trips_of_a_connection_and_its_peer() -> None:
     assert sockets.address_of("no-such-device") == 0
 
 
-def connection_message(last_sent: int = 3, *, prefix: bytes = b"", size: int = 216) -> bytes:
+def connection_message(last_sent: int = 3, *, prefix: bytes = b"", size: int = 220) -> bytes:
     """Return an entry of the kernel's list, with as much of `struct tcp_info` as a kernel has."""
-    info = bytearray(216)
+    info = bytearray(220)
     struct.pack_into("=I", info, sockets.LAST_SENT, last_sent)
     struct.pack_into("=I", info, sockets.RTT, 700)
     struct.pack_into("=QQ", info, sockets.ACKNOWLEDGED, 5_000_000, 300)
     struct.pack_into("=I", info, sockets.AGAIN, 3)
     struct.pack_into("=I", info, sockets.SEGMENTS, 400)
+    struct.pack_into("=I", info, sockets.NEEDLESS, 2)
     head = bytearray(sockets.ATTRIBUTES)
     struct.pack_into("!HH", head, sockets.PORTS, 5201, 40_000)
     ends = [(prefix + ip_address(end).packed).ljust(16, b"\0") for end in ("10.1.0.1", "10.1.0.2")]
@@ -153,11 +154,11 @@ def test_a_connection_with_its_ends_owner_and_bytes() -> None:
     for link in (sockets.Connection(connection_message()), mapped):
         assert (link.local, link.peer, link.ports) == (*ends, (5201, 40_000))
         assert (link.cookie, link.user, link.inode, link.sent, link.received) == (11, 1000, 4711, 5_000_000, 300)
-        assert (link.segments, link.again) == (400, 3)
+        assert (link.segments, link.again, link.needless) == (400, 3, 2)
     other = sockets.Connection(connection_message(prefix=b"\xfd" + bytes(11)), socket.AF_INET6)
     assert (other.local, other.peer) == (0, 0)
     old = sockets.Connection(connection_message(size=104))
-    assert (old.rtt, old.sent, old.received, old.segments, old.again) == (700, None, None, 0, 3)
+    assert (old.rtt, old.sent, old.received, old.segments, old.again, old.needless) == (700, None, None, 0, 3, 0)
 
 
 def test_a_server_that_accepts_both_versions_is_counted_too() -> None:
@@ -176,11 +177,11 @@ def test_a_server_that_accepts_both_versions_is_counted_too() -> None:
 
 
 def link(
-    cookie: int, segments: int, again: int, *, local: str = "10.1.0.1", peer: str = "10.1.0.2"
+    cookie: int, segments: int, again: int, needless: int = 0, *, local: str = "10.1.0.1", peer: str = "10.1.0.2"
 ) -> sockets.Connection:
     connection = sockets.Connection(connection_message())
     connection.local, connection.peer = int(ip_address(local)), int(ip_address(peer))
-    connection.cookie, connection.segments, connection.again = cookie, segments, again
+    connection.cookie, connection.segments, connection.again, connection.needless = cookie, segments, again, needless
     return connection
 
 
@@ -192,12 +193,15 @@ def test_segments_by_peer_add_up_over_connections_that_come_and_go() -> None:
     counted = peers.Peers(["10.1.0.2", "10.1.0.3"])
     counted.add([link(1, 150, 2), link(2, 80, 9, peer="10.1.0.3"), link(3, 500, 50, peer="10.9.9.9")])
     before = port_peers(counted)
-    assert before.names == ["segments@10.1.0.2", "retransmits@10.1.0.2"]
+    assert before.names == ["segments@10.1.0.2", "retransmits@10.1.0.2", "needless@10.1.0.2"]
     counted.add([])  # the list may lack a connection once
-    counted.add([link(1, 200, 3), link(4, 10, 1), link(2, 120, 9, peer="10.1.0.3"), link(5, 7, 0, local="10.2.0.1")])
-    assert before.read() == [210, 4]
+    counted.add(
+        [link(1, 200, 3, 1), link(4, 10, 1, 1), link(2, 120, 9, peer="10.1.0.3"), link(5, 7, 0, local="10.2.0.1")]
+    )
+    assert before.read() == [210, 4, 2]
     now = port_peers(counted)
-    assert (now.names[2:], now.read()) == (["segments@10.1.0.3", "retransmits@10.1.0.3"], [210, 4, 120, 9])
+    assert now.names[3:] == ["segments@10.1.0.3", "retransmits@10.1.0.3", "needless@10.1.0.3"]
+    assert now.read() == [210, 4, 2, 120, 9, 0]
 
 
 def test_the_count_of_a_connection_wraps_and_a_closed_one_is_forgotten() -> None:
@@ -205,18 +209,18 @@ def test_the_count_of_a_connection_wraps_and_a_closed_one_is_forgotten() -> None
     counted.add([link(1, (1 << 32) - 5, 0)])
     group = port_peers(counted)
     counted.add([link(1, 10, 1)])
-    assert group.read() == [(1 << 32) + 10, 1]
+    assert group.read() == [(1 << 32) + 10, 1, 0]
     for _ in range(3 * peers.FORGET_AFTER):
         counted.add([])
     counted.add([link(1, 4, 0)])  # another connection: cookies are only unique until the next boot
-    assert group.read() == [(1 << 32) + 14, 1]
+    assert group.read() == [(1 << 32) + 14, 1, 0]
 
 
 def test_only_some_peers_are_counted() -> None:
     many = [f"10.1.0.{number}" for number in range(2, 100)]
     counted = peers.Peers(many)
     counted.add([link(number, 1000, 0, peer=peer) for number, peer in enumerate(many)])
-    assert len(port_peers(counted).read()) == 2 * peers.MOST_PEERS
+    assert len(port_peers(counted).read()) == len(peers.NAMES) * peers.MOST_PEERS
 
 
 def test_a_peer_is_in_the_layout_once_enough_was_sent_to_it() -> None:
@@ -234,7 +238,7 @@ def test_a_peer_is_in_the_layout_once_enough_was_sent_to_it() -> None:
     columns = [(port, name) for _, port, names in json.loads(sources.changed_layout()) for name in names]
     values = dict(zip(columns, sources.read(), strict=True))
     assert (values["lo", "segments@127.77.0.1"] or 0) >= peers.LEAST_SEGMENTS
-    assert values["lo", "retransmits@127.77.0.1"] == 0
+    assert values["lo", "retransmits@127.77.0.1"] == values["lo", "needless@127.77.0.1"] == 0
     assert not sources.are_outdated()
     sources.close()
 

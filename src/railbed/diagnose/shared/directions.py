@@ -23,6 +23,7 @@ class Direction(NamedTuple):
     receiver: str
     segments: float
     again: float
+    """Those of them that were sent again, and had not arrived."""
 
     @property
     def share(self) -> float:
@@ -43,11 +44,14 @@ def _each(evidence: Evidence, span: Span) -> Iterator[Direction]:
     totals: dict[tuple[str, str], list[float]] = {}
     for sent in evidence.all_of("tcp_peer_segments"):
         series = sent.series
-        again = evidence.signal(Series(series.device, "tcp_peer_retransmits", series.port, series.part))
+        again, needless = (
+            evidence.signal(Series(series.device, meter, series.port, series.part))
+            for meter in ("tcp_peer_retransmits", "tcp_peer_needless")
+        )
         if again is not None and series.part in nodes:
             total = totals.setdefault((series.device, nodes[series.part]), [0.0, 0.0])
             total[0] += sent.total(span)
-            total[1] += again.total(span)
+            total[1] += max(0.0, again.total(span) - (needless.total(span) if needless else 0.0))
     for (sender, receiver), (segments, repeated) in totals.items():
         yield Direction(sender, receiver, segments, repeated)
 

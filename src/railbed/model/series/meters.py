@@ -60,6 +60,7 @@ _PEERS = (
         "tcp_peer_segments", "segment", "TCP segments with data sent to a node, including those sent again", part="peer"
     ),
     Meter("tcp_peer_retransmits", "segment", "TCP segments sent to a node again", part="peer"),
+    Meter("tcp_peer_needless", "segment", "those of them that had arrived, as the node reports", part="peer"),
 )
 _RDMA = (
     Meter("rdma_rx_bytes", "byte", "bytes that the RDMA port received"),
@@ -106,6 +107,7 @@ _CARD = (
 _HOST = (
     _node("tcp_segments_sent", "segment", "TCP segments sent"),
     _node("tcp_retransmits", "segment", "TCP segments sent again"),
+    _node("tcp_needless", "segment", "TCP segments sent again that had arrived, as their receivers report"),
     _node("ip_ce_packets", "packet", "IP packets received with the mark CE: congestion experienced"),
     Meter("cpu_busy_us", "us", "time processors were busy, summed over all of them", per_port=False),
     Meter("cpu_softirq_us", "us", "part of it spent in soft interrupts, mostly receiving packets", per_port=False),

@@ -276,13 +276,14 @@ TCP: Mapping[str, Target] = {
 TCP_PEER: Mapping[str, Target] = {
     "segments": Target("tcp_peer_segments"),
     "retransmits": Target("tcp_peer_retransmits"),
+    "needless": Target("tcp_peer_needless"),
 }
 """The name of a counter is followed by `@` and the peer's address."""
 HOST: Mapping[str, Target] = {
     name: Target(name)
     for name in (
-        *("tcp_segments_sent", "tcp_retransmits", "ip_ce_packets", "cpu_busy_us", "cpu_softirq_us"),
-        *("memory_used_bytes", "memory_total_bytes", "reader_cpu_us"),
+        *("tcp_segments_sent", "tcp_retransmits", "tcp_needless", "ip_ce_packets", "cpu_busy_us"),
+        *("cpu_softirq_us", "memory_used_bytes", "memory_total_bytes", "reader_cpu_us"),
     )
 }
 GPU: Mapping[str, Target] = {

@@ -5,7 +5,8 @@ What
 For several seconds, nodes sent more than 1 % of their TCP segments again, at least five per second, and at least four
 times as many as usual in this run. The directions in which segments are lost are named (`node2 → node1`), as far as
 the nodes count what they send to each other. If all of them begin or end at one node, its link is named; if not, the
-rail that carried the traffic.
+rail that carried the traffic. Segments that had arrived, as their receiver reports (DSACK), do not count: TCP sends
+them again if an acknowledgement is late, as on a slow rail or between busy nodes.
 
 Why
 ---
@@ -20,13 +21,14 @@ Look for errors on cables and drops in queues: `railbed check net_errors switch_
 
 Source
 ------
-RFC 5681 and 6298; Linux, /proc/net/snmp (RetransSegs, OutSegs) and `struct tcp_info` of each connection
-(tcpi_total_retrans, tcpi_data_segs_out).
+RFC 2883, 5681, 6298 and 8985; Linux, /proc/net/snmp (RetransSegs, OutSegs), /proc/net/netstat (TCPDSACKRecvSegs) and
+`struct tcp_info` of each connection (tcpi_total_retrans, tcpi_data_segs_out, tcpi_dsack_dups).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -38,8 +40,7 @@ from railbed.diagnose.shared.rails import busiest_rail
 from railbed.diagnose.signal import Signal, Span, merged, middle
 
 LEAST_RATE, LEAST_SHARE = 5.0, 0.01
-"""Segments per second, and share of all segments. On a rail of 8 Mb/s, TCP sends up to four per second again that are
-only late."""
+"""Segments per second, and share of all segments."""
 LEAST_SECONDS, BRIDGE_SECONDS = 3.0, 3.0
 RATIO = 4.0
 """To what is usual in this run, or on the other nodes."""
@@ -51,19 +52,19 @@ def judge(evidence: Evidence) -> Iterator[Judgement]:
     sent = {signal.series.device: signal for signal in evidence.all_of("tcp_segments_sent")}
     if not again or not sent:
         raise NotMeasured("tcp_retransmits", "any node")
-    limit = max(
-        LEAST_SHARE, RATIO * middle([_usual(signal, sent[node]) for node, signal in again.items() if node in sent])
-    )
-    episodes = {node: _episodes(signal, sent[node], limit) for node, signal in again.items() if node in sent}
+    needless = {signal.series.device: signal for signal in evidence.all_of("tcp_needless")}
+    lost = {node: _lost(signal, needless.get(node)) for node, signal in again.items() if node in sent}
+    limit = max(LEAST_SHARE, RATIO * middle([_usual(signal, sent[node]) for node, signal in lost.items()]))
+    episodes = {node: _episodes(signal, sent[node], limit) for node, signal in lost.items()}
     for span in merged((span for spans in episodes.values() for span in spans), BRIDGE_SECONDS):
-        shares = {node: again[node].total(span) / max(1.0, sent[node].total(span)) for node in episodes}
+        shares = {node: lost[node].total(span) / max(1.0, sent[node].total(span)) for node in episodes}
         losing = [node for node, spans in episodes.items() if any(span.overlaps(other) for other in spans)]
         sent_to = directions(evidence, span)
         lossy = lossy_directions(sent_to, limit)
         place = _end(lossy) or _place(evidence, shares, losing, span)
         where = f"; loss {named(lossy, sent_to)}" if lossy else ""
         most = max(losing, key=lambda node: shares[node])
-        total = sum(again[node].total(span) for node in losing)
+        total = sum(lost[node].total(span) for node in losing)
         yield fail(
             f"{total:,.0f} TCP segments were sent again, up to {shares[most] * 100:.1f} % ({most}){where}",
             span,
@@ -74,17 +75,25 @@ def judge(evidence: Evidence) -> Iterator[Judgement]:
         )
 
 
-def _usual(again: Signal, sent: Signal) -> float:
+def _lost(again: Signal, needless: Signal | None) -> Signal:
+    """Return the segments that were sent again and had not arrived; a report of those that had may be a sample late."""
+    if needless is None:
+        return again
+    around, arrived = smoothed(again.values), smoothed(np.nan_to_num(at(again.times, needless)))
+    return replace(again, values=again.values * np.clip(1.0 - arrived / np.maximum(around, 1e-9), 0.0, 1.0))
+
+
+def _usual(lost: Signal, sent: Signal) -> float:
     """Return the share of a run that had no more than a few lossy seconds."""
-    shares = smoothed(again.values) / np.maximum(1.0, smoothed(at(again.times, sent)))
+    shares = smoothed(lost.values) / np.maximum(1.0, smoothed(at(lost.times, sent)))
     return middle(shares)
 
 
-def _episodes(again: Signal, sent: Signal, limit: float) -> list[Span]:
-    repeats, segments = smoothed(again.values), smoothed(at(again.times, sent))
+def _episodes(lost: Signal, sent: Signal, limit: float) -> list[Span]:
+    repeats, segments = smoothed(lost.values), smoothed(at(lost.times, sent))
     lossy = (repeats >= LEAST_RATE) & (repeats >= limit * np.nan_to_num(segments, nan=np.inf))
-    lossy &= again.values >= limit * np.nan_to_num(at(again.times, sent), nan=np.inf)
-    return again.where(lossy, least=LEAST_SECONDS, bridge=BRIDGE_SECONDS)
+    lossy &= lost.values >= limit * np.nan_to_num(at(lost.times, sent), nan=np.inf)
+    return lost.where(lossy, least=LEAST_SECONDS, bridge=BRIDGE_SECONDS)
 
 
 def _end(lossy: Sequence[Direction]) -> str:

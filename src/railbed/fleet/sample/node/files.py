@@ -79,11 +79,13 @@ class Host(Group):
 
     def _all(self) -> dict[str, int | None]:
         tcp, ip = self._table("net/snmp", b"Tcp:"), self._table("net/netstat", b"IpExt:")
+        more = self._table("net/netstat", b"TcpExt:")
         return {
             **_processors(self._text("stat")),
             **_memory(self._text("meminfo")),
             "tcp_segments_sent": tcp.get(b"OutSegs"),
             "tcp_retransmits": tcp.get(b"RetransSegs"),
+            "tcp_needless": more.get(b"TCPDSACKRecvSegs", more.get(b"TCPDSACKRecv")),  # the former since Linux 5.12
             "ip_ce_packets": ip.get(b"InCEPkts"),
             "reader_cpu_us": time.process_time_ns() // 1000,
         }

@@ -1,4 +1,7 @@
-"""TCP segments that this node sent to each other node, and how many of them again, from the kernel's connections."""
+"""TCP segments that this node sent to each other node, and how many of them again, from the kernel's connections.
+
+A segment that is sent again may have arrived, and only its acknowledgement was late: the peer reports that by DSACK.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,7 @@ MOST_PEERS = 16
 FORGET_AFTER = 10
 """Samples. A list may lack a connection by chance, which would be counted twice if it were forgotten at once."""
 WRAP = 1 << 32
+NAMES = ("segments", "retransmits", "needless")
 
 
 class Peers:
@@ -24,10 +28,10 @@ class Peers:
     def __init__(self, wanted: Collection[str]) -> None:
         self._wanted = {_number(address) for address in wanted}
         self._known: dict[int, tuple[int, ...]] = {}
-        """Segments, those sent again, and the number of the last sample that had it, by a connection's cookie."""
+        """The three counts, and the number of the last sample that had it, by a connection's cookie."""
         self._samples = 0
         self.sent: dict[tuple[int, int], list[int]] = {}
-        """Segments, and those sent again, by local address and peer."""
+        """Segments, those sent again, and those sent again needlessly, by local address and peer."""
 
     def add(self, connections: Iterable[Connection]) -> None:
         """Take a sample of all connections."""
@@ -35,18 +39,19 @@ class Peers:
         for link in connections:
             if link.peer not in self._wanted:
                 continue
-            before = self._known.get(link.cookie, (0, 0))
-            total = self.sent.setdefault((link.local, link.peer), [0, 0])
-            total[0] += (link.segments - before[0]) % WRAP
-            total[1] += (link.again - before[1]) % WRAP
-            self._known[link.cookie] = link.segments, link.again, self._samples
+            counts = link.segments, link.again, link.needless
+            before = self._known.get(link.cookie, (0, 0, 0))
+            total = self.sent.setdefault((link.local, link.peer), [0, 0, 0])
+            for place, count in enumerate(counts):
+                total[place] += (count - before[place]) % WRAP
+            self._known[link.cookie] = *counts, self._samples
         if self._samples % FORGET_AFTER == 0:
             oldest = self._samples - FORGET_AFTER
-            self._known = {cookie: known for cookie, known in self._known.items() if known[2] > oldest}
+            self._known = {cookie: known for cookie, known in self._known.items() if known[-1] > oldest}
 
     def pairs(self) -> list[tuple[int, int]]:
         """Return the pairs of local address and peer that a fair amount was sent between."""
-        return [pair for pair, (segments, _) in self.sent.items() if segments >= LEAST_SEGMENTS]
+        return [pair for pair, (segments, *_) in self.sent.items() if segments >= LEAST_SEGMENTS]
 
 
 class PortPeers(Group):
@@ -58,10 +63,10 @@ class PortPeers(Group):
         self.port = port
         self._peers = peers
         self._shown = [pair for pair in peers.pairs() if pair[0] == address][:MOST_PEERS]
-        self.names = [f"{name}@{_text(peer)}" for _, peer in self._shown for name in ("segments", "retransmits")]
+        self.names = [f"{name}@{_text(peer)}" for _, peer in self._shown for name in NAMES]
 
     def read(self) -> list[int | None]:
-        """Return both counts of each peer."""
+        """Return the counts of each peer."""
         return [count for pair in self._shown for count in self._peers.sent[pair]]
 
 

@@ -14,10 +14,10 @@ SENDING = 1 << 1 | 1 << 4 | 1 << 8
 """Established, and half closed by either end: the states in which much data is sent."""
 INFO, WITH_INFO = 2, 1 << 1
 ADDRESS_OF_INTERFACE = 0x8915
-LAST_SENT, RTT, AGAIN, ACKNOWLEDGED, RECEIVED, SEGMENTS = 44, 68, 100, 120, 128, 156
+LAST_SENT, RTT, AGAIN, ACKNOWLEDGED, RECEIVED, SEGMENTS, NEEDLESS = 44, 68, 100, 120, 128, 156, 216
 """Where `struct tcp_info` has the milliseconds since data was sent, the smoothed round trip in microseconds, the
-segments sent again, the bytes that the peer acknowledged and that were received (Linux 4.1), and the segments sent with
-data (4.6)."""
+segments sent again, the bytes that the peer acknowledged and that were received (Linux 4.1), the segments sent with
+data (4.6), and those that the peer reports to have had already (DSACK, 4.19)."""
 RECENT_MS = 2000
 MOST = 1000
 """A node with more connections is a server of something else: reading them would cost too much."""
@@ -30,7 +30,10 @@ MAPPED = bytes(10) + b"\xff\xff"
 class Connection:
     """One TCP connection over IPv4, as of one reading."""
 
-    __slots__ = ("again", "cookie", "inode", "local", "peer", "ports", "received", "rtt", "segments", "sent", "user")
+    __slots__ = (
+        *("again", "cookie", "inode", "local", "needless", "peer", "ports", "received", "rtt", "segments", "sent"),
+        "user",
+    )
 
     def __init__(self, message: bytes, family: int = socket.AF_INET) -> None:
         self.ports = struct.unpack_from("!HH", message, PORTS)
@@ -47,7 +50,9 @@ class Connection:
         self.sent = _number("=Q", info, ACKNOWLEDGED)
         """Bytes of data, each counted once; None if this kernel does not count them."""
         self.segments, self.again = _number("=I", info, SEGMENTS) or 0, _number("=I", info, AGAIN) or 0
-        """Segments with data, and those of them sent again, modulo 2**32; 0 if this kernel does not count them."""
+        self.needless = _number("=I", info, NEEDLESS) or 0
+        """Segments with data, those of them sent again, and those sent again although they had arrived, modulo 2**32; 0
+        if this kernel does not count them."""
 
 
 class Connections:
