@@ -18,34 +18,38 @@ from tests.support.cli import environment
 from tests.support.labs import RunningLab, cache_variables, call
 
 pytestmark = [pytest.mark.netns, pytest.mark.xdist_group("netns")]
-FLAPS = "for number in 1 2 3; do ip link set {} down; sleep 0.3; ip link set {} up; sleep 2; done"
+FLAPS = "for number in {times}; do ip link set {port} down; sleep 0.3; ip link set {port} up; sleep 2; done"
+THREE, ONE = "1 2 3", "1"
+NODES = {"node1", "node2", "node3", "node4"}
 COUNT = "cat /sys/class/net/rail0/carrier_changes"
 
 
 def test_three_flaps_within_ten_seconds_at_either_end_of_a_cable(netns_lab: RunningLab, tmp_path: Path) -> None:
-    """The link of node1 flaps before the run only, that of node2 at the node, that of node3 at the switch."""
-    lab = netns_lab.seen_from(tmp_path, nodes=3)
+    """The link of node1 flaps before the run only, that of node2 at the node, of node3 at the switch, of node4 once."""
+    lab = netns_lab.seen_from(tmp_path)
     flap_at_node(lab, "node1")
     flapped = int(lab.run_inside("node1", COUNT).out)
     with traffic(lab), watching(lab) as watch:
         for _ in range(2):
-            sampled(watch, {"node1", "node2", "node3"})
+            sampled(watch, NODES)
         at_switch = subprocess.Popen(flaps_at_switch(lab, "node3"))
         flap_at_node(lab, "node2")
+        flap_at_node(lab, "node4", ONE)
         assert at_switch.wait(60) == 0
         for _ in range(2):
-            sampled(watch, {"node1", "node2", "node3"})
+            sampled(watch, NODES)
     assert int(lab.run_inside("node1", COUNT).out) == flapped >= 6
     findings = call(lab.folder, "diagnose", "--json", RAILBED_RUNS=str(tmp_path / "runs")).findings
     failed = {finding["subject"]: finding for finding in findings if finding["verdict"] == "fail"}
     assert {finding["check"] for finding in failed.values()} == {"link_flap"}
-    assert failed.keys() == {"node2/rail0", "node3/rail0"}
-    for finding in failed.values():
-        assert finding["observed"].startswith("the link went down 3 times within ")
+    assert failed.keys() == {"node2/rail0", "node3/rail0", "node4/rail0"}
+    for subject in ("node2/rail0", "node3/rail0"):
+        assert failed[subject]["observed"].startswith("the link went down 3 times within ")
+    assert failed["node4/rail0"]["observed"].startswith("the link was down for ")
 
 
-def flap_at_node(lab: RunningLab, node: str) -> None:
-    result = lab.run_inside(node, FLAPS.format("rail0", "rail0"))
+def flap_at_node(lab: RunningLab, node: str, times: str = THREE) -> None:
+    result = lab.run_inside(node, FLAPS.format(times=times, port="rail0"))
     assert result.code == 0, result
 
 
@@ -54,7 +58,7 @@ def flaps_at_switch(lab: RunningLab, name: str) -> list[str]:
     known = load_lab(lab.name)
     (node,) = [node for node in known.nodes if node.name == name]
     port = switch_port(node, 0)
-    return ["ip", "netns", "exec", switch_namespace(known), "sh", "-c", FLAPS.format(port, port)]
+    return ["ip", "netns", "exec", switch_namespace(known), "sh", "-c", FLAPS.format(times=THREE, port=port)]
 
 
 @contextmanager

@@ -329,9 +329,11 @@ def test_the_lines_of_a_switch_have_their_way_back_beside_them() -> None:
     assert "s-undo.cfg" in rendered["s.cfg"]
     assert [line for line in rendered["s-undo.cfg"].splitlines() if not line.startswith("!")] == [
         "rollback running-config checkpoint railbed-before atomic",
-        "copy running-config startup-config",
         "no checkpoint railbed-before",
     ]
+    comments = [line for line in rendered["s-undo.cfg"].splitlines() if line.startswith("!")]
+    assert "! show diff rollback-patch running-config checkpoint railbed-before" in comments
+    assert "! If the changes had been saved: copy running-config startup-config" in comments
 
 
 @pytest.mark.parametrize(

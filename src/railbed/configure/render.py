@@ -103,8 +103,10 @@ def _configuration(device: DevicePlan) -> str:
 def _rollback(device: DevicePlan) -> str:
     return "\n".join([
         f"! Undoes {device.device}.cfg. It needs the checkpoint {CHECKPOINT}, which was created before those lines.",
+        "! It also takes back what anybody else has changed since; this shows everything that it takes back:",
+        f"! show diff rollback-patch running-config checkpoint {CHECKPOINT}",
         rollback_command(CHECKPOINT),
-        SAVE,
         f"no checkpoint {CHECKPOINT}",
+        f"! If the changes had been saved: {SAVE}",
         "",
     ])  # fmt: skip
