@@ -20,14 +20,19 @@ from tests.support.smallrun import write_small_run
 
 ROOT = Path(__file__).parent.parent
 pytestmark = pytest.mark.xdist_group("package")  # one environment serves all
-HELP = f"""
+HELP = """
 import contextlib, io, railbed
-from railbed.cli.main import run
-for verb in {[*VERBS]}:
+from typer.main import get_command
+from railbed.cli.main import make_app, run
+def names(command, *words):
+    yield words
+    for name, below in getattr(command, "commands", {}).items():
+        yield from names(below, *words, name)
+for words in names(get_command(make_app())):
     output = io.StringIO()
     with contextlib.redirect_stdout(output):
-        code = run([verb, "--help"])
-    print(verb, code, "Usage: " in output.getvalue())
+        code = run([*words, "--help"])
+    print(*words, code, "Usage: " in output.getvalue())
 print(railbed.__file__)
 """
 
@@ -78,14 +83,15 @@ def test_the_source_archive_has_every_file_and_gives_the_same_wheel(built: relea
 
 
 @pytest.mark.whole
-def test_an_installed_railbed_starts_and_every_verb_has_its_help(installed: Installed, tmp_path: Path) -> None:
+def test_an_installed_railbed_starts_and_every_command_has_its_help(installed: Installed, tmp_path: Path) -> None:
     version = installed.run(tmp_path, "railbed", "--version")
     assert (version.code, version.out, version.err) == (0, f"railbed {__version__}\n", "")
     overview = installed.run(tmp_path, "railbed", "--help")
     assert overview.code == 0
     assert all(f" {verb} " in overview.out for verb in VERBS), overview
-    *verbs, file = installed.run(tmp_path, "python", "-c", HELP).out.splitlines()
-    assert verbs == [f"{verb} 0 True" for verb in VERBS]
+    *commands, file = installed.run(tmp_path, "python", "-c", HELP).out.splitlines()
+    assert [line for line in commands if not line.endswith("0 True")] == []
+    assert {*(f"{verb} 0 True" for verb in VERBS), "lab up 0 True", "lab fault mtu 0 True"} < {*commands}
     assert Path(file).is_relative_to(installed.packages)
 
 
