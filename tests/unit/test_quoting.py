@@ -274,7 +274,8 @@ def test_a_line_of_a_file_does_not_end_the_here_document(tmp_path: Path, shell: 
     assert Path(path).read_text() == content
 
 
-def test_steps_of_a_change_are_framed_as_they_are(shell: Shell) -> None:
+def test_steps_of_a_change_are_framed_as_they_are(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     """What wraps a step for the guard on the device adds no further round of interpretation."""
+    monkeypatch.setattr("railbed.fleet.change.private_folder", lambda: ":")  # the stubs do not create it
     script = apply_script(run("ip link set dev 'r$(id)' up"), str(shell.folder / "ip"))
     assert shell.calls(script) == [["ip", "link", "set", "dev", "r$(id)", "up"]]
