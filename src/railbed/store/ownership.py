@@ -23,12 +23,12 @@ from railbed.errors import UsageError, os_reason
 from railbed.model.events import TrainingStarted
 from railbed.model.private import for_us_alone
 from railbed.store.records import read_record
+from railbed.store.regular import read_regular
 from railbed.store.run import ABOUT, CLUSTER, PRIVATE, read_about, record_lines, write_atomically
 
 PROOF = "proof.json"
 KEY = "run-key"
 KEY_BYTES = 32
-LARGEST_BYTES = 64 << 20
 TRAINING = "training"
 ELSEWHERE = "set XDG_STATE_HOME to a folder of this account"
 
@@ -110,15 +110,6 @@ def is_own_mac(mac: str, run: str, subject: str, content: bytes) -> bool:
     except Unprovable:
         return False
     return key is not None and hmac.compare_digest(_mac(key, run, subject, content).encode(), mac.encode())
-
-
-def read_regular(path: Path) -> bytes:
-    """Read a file that may be planted: neither a pipe, which would block, nor a device."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(f"{path} is not a file")
-        return file.read(LARGEST_BYTES)
 
 
 def _mac(key: bytes, run: str, subject: str, content: bytes) -> str:

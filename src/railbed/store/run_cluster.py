@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from railbed import clusterfile
-from railbed.errors import UsageError
+from railbed.errors import UsageError, os_reason
 from railbed.model.cluster import Cluster
 from railbed.store.ownership import own_cluster_file
+from railbed.store.regular import open_regular
 from railbed.store.run import CLUSTER
 
 
@@ -17,7 +18,16 @@ class ForeignRun(UsageError):
 
 def cluster_to_read(folder: Path) -> Cluster:
     """Return the cluster of a run, to describe the run: nothing in it may be executed or reached."""
-    return clusterfile.load(folder / CLUSTER)
+    path = folder / CLUSTER
+    try:
+        open_regular(path).close()
+    except FileNotFoundError:
+        pass  # the next line has the sentence for it
+    except OSError as error:
+        raise UsageError(
+            f"{path} cannot be read: {os_reason(error)}", hint="name a cluster file with -c FILE"
+        ) from error
+    return clusterfile.load(path)
 
 
 def cluster_to_act_on(folder: Path) -> Cluster:

@@ -20,8 +20,9 @@ from railbed.model.events.configure import Outcome
 from railbed.model.fix import Fix
 from railbed.model.private import for_us_alone
 from railbed.model.record import Change, Finding, Record
-from railbed.store.ownership import Unprovable, is_proven, prove, read_regular
+from railbed.store.ownership import Unprovable, is_proven, prove
 from railbed.store.records import read_record
+from railbed.store.regular import read_regular
 from railbed.store.run import RECORDS, RunSummary, list_runs, read_run_in, record_lines, runs_folder
 from railbed.store.undo_steps import invalid_part
 
@@ -56,7 +57,7 @@ def read_undo(run: Path) -> list[Fix]:
     Raise UsageError if a fix cannot be executed as it was saved.
     """
     try:
-        lines = (run / FILE).read_bytes().split(b"\n")[:-1]
+        lines = read_regular(run / FILE).split(b"\n")[:-1]
     except FileNotFoundError:
         return []
     except OSError as error:

@@ -16,6 +16,7 @@ from railbed.report.reading.clock import ForwardClock
 from railbed.report.reading.packets import flow_measurements
 from railbed.report.reading.series import MeasuringRank, Series
 from railbed.store import RunSummary, read_record, read_run_in, record_lines
+from railbed.store.regular import read_regular
 from railbed.store.run import CLUSTER, RECORDS, SERIES
 
 if TYPE_CHECKING:
@@ -170,6 +171,6 @@ def measurements_in(folder: Path) -> Iterator[Measurement]:
 
 def _cluster_text(folder: Path) -> str:
     try:
-        return scrub((folder / CLUSTER).read_bytes()).decode("utf-8", "replace")
+        return scrub(read_regular(folder / CLUSTER)).decode("utf-8", "replace")
     except OSError:
         return ""
