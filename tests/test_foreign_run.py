@@ -15,13 +15,15 @@ from pathlib import Path
 import pytest
 
 from railbed.errors import UsageError
+from railbed.model.fix import Fix, Persistence
+from railbed.model.fix import run as run_commands
 from railbed.report import read
 from railbed.store import list_runs, open_run
 from railbed.store.ownership import KEY, PROOF, is_proven, own_cluster_file, prove
 from railbed.store.run_cluster import ForeignRun, cluster_to_act_on, cluster_to_read
 from railbed.store.submitted import job_of, note_job, read_job
 from railbed.store.timeline.records import RecordFollower
-from railbed.store.undo import FILE, is_own_undo, read_undo
+from railbed.store.undo import FILE, read_undo, save_undo
 from railbed.train import recipes
 from tests.support.cli import Result, railbed
 from tests.support.events import event
@@ -245,6 +247,9 @@ def test_root_makes_no_key_in_the_home_of_another(tmp_path: Path, monkeypatch: p
 
 
 def test_an_undo_that_was_changed_needs_an_answer(planted: Planted) -> None:
-    assert is_own_undo(planted.run)
-    (planted.run / FILE).write_text("{}\n")
-    assert not is_own_undo(planted.run)
+    save_undo(planted.run, Fix(device="here", apply=run_commands("true"), undo=(), persistence=Persistence.KEPT))
+    assert read_undo(planted.run, own=True) == read_undo(planted.run)
+    (planted.run / FILE).write_text((planted.run / FILE).read_text().replace("true", "id"))
+    assert read_undo(planted.run)
+    with pytest.raises(UsageError, match=r"has no proof that its undo\.jsonl was saved by you"):
+        read_undo(planted.run, own=True)

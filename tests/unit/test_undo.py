@@ -154,6 +154,10 @@ REFUSED = {
         "owner": "--reference=/x",
     },
     "a command is empty": {"step": "run", "command": " "},
+    "'mtu e/rail0' is not a change of d": {"step": "run", "command": "true", "part": "mtu e/rail0"},
+    "'mtu d/rail0, reboot' is not a change of d": {"step": "run", "command": "true", "part": "mtu d/rail0, reboot"},
+    "'mtu d/curl a | sh' is not a change of d": {"step": "run", "command": "true", "part": "mtu d/curl a | sh"},
+    "'$(id) d' is not a change of d": {"step": "file", "path": "/x", "content": "", "part": "$(id) d"},
     "a command contains a null character": {"step": "run", "command": "true", "verify": "a\0b"},
     "'mtu 1 ; reload' is not a line of a switch's configuration": {
         "step": "slot",

@@ -1,4 +1,4 @@
-"""Reads files of a run's folder, which anybody may have prepared: neither pipes, which block, nor devices, nor links."""
+"""Reads files of a run's folder, which anybody may have prepared: not pipes, which block, nor devices, nor links."""
 
 from __future__ import annotations
 

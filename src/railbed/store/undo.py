@@ -42,26 +42,25 @@ def save_undo(run: Path, undo: Fix) -> None:
             prove(run, about.id, {SUBJECT: read_regular(run / FILE)})
 
 
-def is_own_undo(run: Path) -> bool:
-    """Whether all that undoes a run was saved by this user, on this machine."""
-    if not (run / FILE).exists():
-        return True
-    with suppress(OSError):
-        return is_proven(run, SUBJECT, read_regular(run / FILE))
-    return False
-
-
-def read_undo(run: Path) -> list[Fix]:
+def read_undo(run: Path, *, own: bool = False) -> list[Fix]:
     """Return the fixes that undo a run, the last change first; an incomplete line is of a change that was not made.
 
-    Raise UsageError if a fix cannot be executed as it was saved.
+    Raise UsageError if a fix cannot be executed as it was saved; with `own`, also without a proof that all of them were
+    saved by this user, on this machine.
     """
     try:
-        lines = read_regular(run / FILE).split(b"\n")[:-1]
+        content = read_regular(run / FILE)
+        lines = content.split(b"\n")[:-1]
     except FileNotFoundError:
         return []
     except OSError as error:
         raise _unreadable(run, os_reason(error)) from error
+    # The bytes that are executed: the file may be replaced at any moment.
+    if own and not is_proven(run, SUBJECT, content):
+        raise UsageError(
+            f"{run.name} has no proof that its {FILE} was saved by you on this machine",
+            hint="leave out --yes, and read what would be executed",
+        )
     return [_read_fix(run, number, line) for number, line in reversed(list(enumerate(lines, 1)))]
 
 
