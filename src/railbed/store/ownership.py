@@ -109,7 +109,9 @@ def is_own_mac(mac: str, run: str, subject: str, content: bytes) -> bool:
         key = _read_key(_key_folder())
     except Unprovable:
         return False
-    return key is not None and hmac.compare_digest(_mac(key, run, subject, content).encode(), mac.encode())
+    return key is not None and hmac.compare_digest(
+        _mac(key, run, subject, content).encode(), mac.encode("utf-8", "replace")
+    )
 
 
 def _mac(key: bytes, run: str, subject: str, content: bytes) -> str:

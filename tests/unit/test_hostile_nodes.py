@@ -1,0 +1,87 @@
+"""Messages of a node that has something else to say: it is reported, and the run of the others goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from railbed.clusterfile import loads
+from railbed.fleet import Fleet
+from railbed.launch.agentlink import NodeMessage
+from railbed.launch.files.client import NodeRefuses, file_client
+from railbed.launch.protocol import DEEPEST, decode
+from railbed.launch.supervise import Supervisor
+from railbed.model.events import NodeLost, Notice
+from railbed.store.ownership import is_own_mac, sign
+from railbed.train.network.ledger import Ledger
+from railbed.train.ranks import KnownCheckpoints
+from railbed.train.run import TrainJob
+from tests.support.foreign_readers import CLUSTER, PLACEMENTS, RUN, AnsweringFleet
+
+HUGE = 10**400
+
+
+def supervisor() -> Supervisor:
+    """Return a supervisor whose first generation has started on both nodes."""
+    job = TrainJob(RUN, KnownCheckpoints(), Ledger(loads(CLUSTER, name="x"), {}, demanded=False))
+    watching = Supervisor(cast("Fleet", None), job, PLACEMENTS, 1)
+    for node in "ab":
+        watching._note(NodeMessage(node, {"kind": "listening", "port": 5000}))
+    watching._start()
+    return watching
+
+
+def of_rank(message: dict[str, object]) -> dict[str, object]:
+    return {"kind": "message", "generation": 1, "rank": 0, "message": message}
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        of_rank({"kind": "progress", "step": 1, "allreduce_exposed_seconds": HUGE}),
+        of_rank({"kind": "counters", "rdma": {"x": []}, "net": {"y": 5}}),
+    ],
+)
+def test_a_message_with_fields_of_other_kinds_is_a_notice(message: dict[str, object]) -> None:
+    (notice,) = supervisor()._note(NodeMessage("a", message))
+    assert isinstance(notice, Notice)
+    assert notice.message == "a sent an invalid message"
+
+
+@pytest.mark.parametrize("port", ["x", [], 1e999, None, 0])
+def test_a_listener_without_a_port_is_a_lost_node(port: object) -> None:
+    (lost,) = supervisor()._note(NodeMessage("a", {"kind": "listening", "port": port}))
+    assert isinstance(lost, NodeLost)
+
+
+def test_a_message_that_is_nested_too_deeply_to_be_stored_is_none() -> None:
+    def nested(depth: int) -> bytes:
+        return b'{"kind": "sample", "x": ' + b"[" * depth + b"1" + b"]" * depth + b"}"
+
+    assert decode(nested(DEEPEST - 1)) is not None
+    assert decode(nested(DEEPEST)) is None
+    assert decode(json.dumps({"kind": "x", "values": [[1]] * 1000}).encode()) is not None
+
+
+@pytest.mark.parametrize("answer", [{}, {"size": 3}, {"name": "x", "size": []}, {"name": "x", "size": -1}])
+def test_an_answer_about_files_without_what_it_needs_is_a_refusal(answer: dict[str, object]) -> None:
+    async def read() -> None:
+        fleet = cast("Fleet", AnsweringFleet(json.dumps({"kind": "file", **answer}).encode() + b"\nabc"))
+        async with file_client(fleet, "a", ["python3"], {}) as remote:
+            message = await remote.answer("file")
+            assert Path(message["name"])
+            async for _ in remote.raw(int(message["size"])):
+                pytest.fail("nothing is to be read")
+
+    with pytest.raises(NodeRefuses, match="an answer with missing or wrong fields"):
+        asyncio.run(read())
+
+
+def test_a_proof_of_half_a_character_is_not_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    sign("run", "cluster", b"")  # makes the key
+    assert not is_own_mac("\ud800", "run", "cluster", b"")
