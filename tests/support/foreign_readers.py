@@ -8,12 +8,16 @@ import os
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, cast
 from unittest.mock import patch
 
 from tools.record_examples import EXAMPLES
 
+from railbed.capture.methods import Method
+from railbed.capture.plan import Limits, PortPlan
+from railbed.capture.remote import Control, NodeRecorder
 from railbed.check.judge import all_checks, judge_site
 from railbed.check.rule import Check
 from railbed.check.site import Site
@@ -30,6 +34,7 @@ from railbed.launch.files.ship import Parcel
 from railbed.launch.placement import Placement
 from railbed.launch.protocol import decode
 from railbed.launch.supervise import Supervisor
+from railbed.model.cluster import Port
 from railbed.model.fix import FileStep, Fix, Persistence, RunStep
 from railbed.model.reading import Known
 from railbed.model.series import Sample, Series
@@ -44,6 +49,7 @@ from railbed.store.timeline import Timeline
 from railbed.store.undo import FILE, read_attempts, read_results, read_undo, save_undo
 from railbed.train.network.ledger import Ledger
 from railbed.train.ranks import KnownCheckpoints, TrainingRun
+from railbed.train.results.sources import weights_sources
 from railbed.train.results.transfer import receive
 from railbed.train.run import TrainJob
 from tests.support.rulecase import CASES, load_yaml, site_of
@@ -97,6 +103,24 @@ AGENT_MESSAGES: tuple[dict[str, object], ...] = (
     {"kind": "lost", "why": "x", "gone": True},
     *({"kind": "message", "generation": 1, "rank": 0, "message": message} for message in RANK_MESSAGES),
 )
+
+
+RECORDER_LINES = (
+    "h 1 4711",
+    "y",
+    'n {"ports": {"eth1": {"packets": 5, "ended": false}}}',
+    't {"began": 1, "ended": 2, "ports": {"eth1": {"captured": 1, "dropped": 0, "reason": "", "size": 24}}}',
+    "d eth1 3",
+    "abcz",
+)
+
+
+async def _record(folder: Path, output: bytes) -> None:
+    """Record on a node whose recorder prints this."""
+    method = Method(name="kernel", source="eth1", why="")
+    plan = PortPlan(node="a", port=Port(netdev="eth1", rail="r", address=ip_address("10.1.0.1")), method=method)
+    node = NodeRecorder("a", "python3", [plan], Limits(), folder / "packets", Control(stop=asyncio.Event()))
+    await node.serve(cast("Fleet", AnsweringFleet(output)))
 
 
 def foreign_readers(folder: Path) -> Iterator[Entry]:
@@ -233,12 +257,15 @@ class AnsweringFleet:
     """A fleet of one node, on which every program prints the same."""
 
     def __init__(self, output: bytes) -> None:
-        self._program = _Program(output)
+        self._output = output
 
     @asynccontextmanager
     async def open(self, _node: str, _command: str) -> AsyncIterator[_Program]:
         """Start a program."""
-        yield self._program
+        yield _Program(self._output)
+
+    async def hang_up_if_broken(self, _node: str) -> None:
+        """Close a connection that does not answer."""
 
 
 def _answers_of_nodes(folder: Path) -> Iterator[Entry]:
@@ -256,6 +283,17 @@ def _answers_of_nodes(folder: Path) -> Iterator[Entry]:
         with suppress(UserError, DeviceError):
             asyncio.run(fetch(text.encode("utf-8", "replace")))
 
+    def weights(text: str) -> None:
+        fleet = cast("Fleet", AnsweringFleet(text.encode("utf-8", "replace")))
+        asyncio.run(weights_sources(cluster, fleet, "job1"))
+
+    def recorded(text: str) -> None:
+        asyncio.run(_record(folder, text.encode("utf-8", "replace")))
+
+    manifest = json.dumps({"step": 3, "files": {"a": ["hash", 5]}})
+    texts = {"kind": "texts", "texts": {"checkpoints/3/manifest.json": manifest, "model/manifest.json": manifest}}
+    yield "weights on a node", weights, [f"{json.dumps(texts)}\n"], 6
+    yield "lines of a recorder", recorded, ["\n".join(RECORDER_LINES)], 6
     yield "files of a node", fetched, [f"{first}\nabc{second}\n{done}\n", '{"kind": "refused", "message": "x"}\n'], 6
 
 
