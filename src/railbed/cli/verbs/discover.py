@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import stat
@@ -188,6 +189,9 @@ def _machines(hosts: Sequence[str], existing: Cluster | None, login: Login, repl
 
 def _existing(file: Path, *, typed: bool) -> Cluster | None:
     """Return the cluster of an existing file, which the user has named or which is in this folder."""
+    if not typed and file.is_symlink() and file.lstat().st_uid not in (0, os.geteuid()):
+        # As in a folder that others can write to: it would decide which file is written.
+        raise UsageError(f"{file} is a link of another account, and is not followed", hint="name a file with -c")
     try:
         there = followed(file).exists()
     except (OSError, ValueError) as error:
