@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 
-from railbed.store.regular import open_regular
+from railbed.model.regular import open_regular
 from railbed.store.run import RECORDS, is_being_written
 
 POLL_SECONDS = 0.2

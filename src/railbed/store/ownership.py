@@ -22,8 +22,8 @@ from pathlib import Path
 from railbed.errors import UsageError, os_reason
 from railbed.model.events import TrainingStarted
 from railbed.model.private import for_us_alone
+from railbed.model.regular import read_regular
 from railbed.store.records import read_record
-from railbed.store.regular import read_regular
 from railbed.store.run import ABOUT, CLUSTER, PRIVATE, read_about, record_lines, write_atomically
 
 PROOF = "proof.json"

@@ -24,8 +24,8 @@ from typing import Annotated, Any, BinaryIO, Literal
 from pydantic import BeforeValidator, TypeAdapter
 
 from railbed.errors import UsageError
+from railbed.model.regular import open_regular, read_regular
 from railbed.store.process import Process
-from railbed.store.regular import open_regular, read_regular
 
 RECORDS, ABOUT, CLUSTER, RAW = "records.jsonl", "run.json", "cluster.yaml", "raw"
 SERIES, NOTES = "series", "notes.jsonl"

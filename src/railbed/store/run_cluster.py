@@ -7,8 +7,8 @@ from pathlib import Path
 from railbed import clusterfile
 from railbed.errors import UsageError, os_reason
 from railbed.model.cluster import Cluster
+from railbed.model.regular import open_regular
 from railbed.store.ownership import own_cluster_file
-from railbed.store.regular import open_regular
 from railbed.store.run import CLUSTER
 
 

@@ -8,8 +8,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from railbed.model.regular import read_regular
 from railbed.store.ownership import Unprovable, is_own_mac, sign
-from railbed.store.regular import read_regular
 from railbed.store.run import PRIVATE, write_atomically
 
 JOB, SCRIPT = "job.json", "job.sh"

@@ -20,9 +20,9 @@ from railbed.model.events.configure import Outcome
 from railbed.model.fix import Fix
 from railbed.model.private import for_us_alone
 from railbed.model.record import Change, Finding, Record
+from railbed.model.regular import read_regular
 from railbed.store.ownership import Unprovable, is_proven, prove
 from railbed.store.records import read_record
-from railbed.store.regular import read_regular
 from railbed.store.run import RECORDS, RunSummary, list_runs, read_run_in, record_lines, runs_folder
 from railbed.store.undo_steps import invalid_part
 

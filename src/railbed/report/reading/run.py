@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, TypeVar
 from railbed.errors import UsageError
 from railbed.model.events import Flow, FlowRates, GenerationStarted
 from railbed.model.record import OF_STATE, Change, Event, Finding, Measurement
+from railbed.model.regular import read_regular
 from railbed.model.text.scrub import scrub
 from railbed.report.reading.clock import ForwardClock
 from railbed.report.reading.packets import flow_measurements
 from railbed.report.reading.series import MeasuringRank, Series
 from railbed.store import RunSummary, read_record, read_run_in, record_lines
-from railbed.store.regular import read_regular
 from railbed.store.run import CLUSTER, RECORDS, SERIES
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from pydantic_core import from_json
 
 from railbed.errors import UsageError, os_reason
 from railbed.model.record import Event, Finding
+from railbed.model.regular import open_regular
 from railbed.model.series import METERS, Series
 from railbed.store.records import read_record
-from railbed.store.regular import open_regular
 
 MEASURED = frozenset(name.encode() for name, meter in METERS.items() if meter.part == "rank")
 IGNORED_EVENTS = frozenset({b"log", b"progress", b"device_read", b"counters"})

@@ -1,4 +1,4 @@
-"""Reads files of a run's folder, which anybody may have prepared: not pipes, which block, nor devices, nor links."""
+"""Reads files that anybody may have prepared, such as those of a run: no pipes, which block, no devices, no links."""
 
 from __future__ import annotations
 
