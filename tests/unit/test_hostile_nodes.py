@@ -18,6 +18,7 @@ from railbed.launch.supervise import Supervisor
 from railbed.model.events import NodeLost, Notice
 from railbed.store.ownership import is_own_mac, sign
 from railbed.train.network.ledger import Ledger
+from railbed.train.progress.idle import MOST_STEPS, IdleTimes
 from railbed.train.ranks import KnownCheckpoints
 from railbed.train.run import TrainJob
 from tests.support.foreign_readers import CLUSTER, PLACEMENTS, RUN, AnsweringFleet
@@ -85,3 +86,12 @@ def test_a_proof_of_half_a_character_is_not_ours(tmp_path: Path, monkeypatch: py
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     sign("run", "cluster", b"")  # makes the key
     assert not is_own_mac("\ud800", "run", "cluster", b"")
+
+
+def test_steps_that_a_rank_makes_up_do_not_fill_the_memory() -> None:
+    idle = IdleTimes(2)
+    for step in range(2 * MOST_STEPS):
+        assert idle.receive("a", 0, {"kind": "progress", "step": step, "allreduce_exposed_seconds": 1}) == []
+    assert len(idle._waits) == MOST_STEPS
+    last = 2 * MOST_STEPS - 1
+    assert len(idle.receive("b", 1, {"kind": "progress", "step": last, "allreduce_exposed_seconds": 2})) == 2
