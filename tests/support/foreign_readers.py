@@ -8,6 +8,7 @@ import os
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, cast
@@ -79,7 +80,6 @@ PLACEMENTS = [
     for number, name in enumerate(("a", "b"), start=1)
 ]
 RUN = TrainingRun(name="r", recipe={"steps": 40}, tokens=Parcel("tokens/1", "", {}, {}), port=29500)
-SITES_PER_PROBE = 4
 RANK_MESSAGES: tuple[dict[str, object], ...] = (
     {"kind": "alive", "step": 1, "phase": "training", "stepping": True},
     {"kind": "progress", "step": 1, "loss": 1.5, "allreduce_exposed_seconds": 0.1, "time": 1.0},
@@ -175,7 +175,7 @@ def _files_of_a_run(folder: Path) -> Iterator[Entry]:
     for name, share in {**shares, FILE: 10}.items():
         text = (run / name).read_text()
         seeds = [text, *text.splitlines(keepends=True)] if name.endswith(".jsonl") else [text]
-        yield f"run's {name}", lambda text, name=name: damaged(name, text), seeds, share
+        yield f"run's {name}", partial(damaged, name), seeds, share
 
     def diagnosed(name: str, text: str) -> None:
         before = (run / name).read_bytes()
@@ -185,9 +185,9 @@ def _files_of_a_run(folder: Path) -> Iterator[Entry]:
         (run / name).write_bytes(before)
 
     chunks = next((run / "series").glob("*.chunks")).relative_to(run)
-    yield "diagnosis of records", lambda text: diagnosed("records.jsonl", text), [records.decode()], 1
+    yield "diagnosis of records", partial(diagnosed, "records.jsonl"), [records.decode()], 1
     raw = (run / chunks).read_bytes().decode("latin-1")
-    yield "diagnosis of series", lambda text: diagnosed(str(chunks), text), [raw], 1
+    yield "diagnosis of series", partial(diagnosed, str(chunks)), [raw], 1
 
 
 def _read_run(run: Path) -> None:
@@ -199,7 +199,7 @@ def _read_run(run: Path) -> None:
     job_of(run)
     for read in (cluster_to_read, read_history, _plan_undo, lambda folder: Timeline(folder).marks()):
         with suppress(UserError):
-            read(run)  # type: ignore[operator]
+            read(run)
 
 
 def _plan_undo(run: Path) -> None:
@@ -305,7 +305,7 @@ def _judged_facts() -> Iterator[Entry]:
             continue
         texts = sorted((CASES.parent / "probes" / name).glob("*.txt"))
         seeds = [path.read_bytes().decode("utf-8", "replace")[:20_000] for path in texts]
-        yield f"rules on {name}", lambda text, name=name, probe=probe: _judge(sites[name], name, probe, text), seeds, 3
+        yield f"rules on {name}", partial(_judge, sites[name], name, probe), seeds, 3
 
 
 def _sites() -> Mapping[str, list[tuple[Check[Any], Site, str]]]:
