@@ -13,7 +13,9 @@ from railbed.model import events
 from railbed.model.events.configure import Outcome
 from railbed.model.fix import Fix, Persistence, run
 from railbed.store import open_run
+from railbed.store.ownership import prove
 from railbed.store.undo import (
+    SUBJECT,
     Unfinished,
     devices_to_undo,
     read_undo,
@@ -102,6 +104,7 @@ def test_before_its_undo_was_saved_a_change_is_not_in_the_way_of_others() -> Non
 def damage(name: str, line: bytes, folder: Path) -> None:
     with (folder / name / "undo.jsonl").open("ab") as file:
         file.write(line + b"\n")
+    prove(folder / name, name, {SUBJECT: (folder / name / "undo.jsonl").read_bytes()})
 
 
 def stored(**step: object) -> bytes:

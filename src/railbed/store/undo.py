@@ -55,13 +55,14 @@ def read_undo(run: Path, *, own: bool = False) -> list[Fix]:
         return []
     except OSError as error:
         raise _unreadable(run, os_reason(error)) from error
+    fixes = [_read_fix(run, number, line) for number, line in reversed(list(enumerate(lines, 1)))]
     # The bytes that are executed: the file may be replaced at any moment.
     if own and not is_proven(run, SUBJECT, content):
         raise UsageError(
             f"{run.name} has no proof that its {FILE} was saved by you on this machine",
             hint="leave out --yes, and read what would be executed",
         )
-    return [_read_fix(run, number, line) for number, line in reversed(list(enumerate(lines, 1)))]
+    return fixes
 
 
 def _read_fix(run: Path, number: int, line: bytes) -> Fix:
