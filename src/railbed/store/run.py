@@ -51,7 +51,9 @@ class RunSummary:
     version: str
     started: float
     ended: float | None = None
-    status: Annotated[Status, BeforeValidator(lambda name: FORMER.get(name, name))] = "running"
+    status: Annotated[
+        Status, BeforeValidator(lambda name: FORMER.get(name, name) if isinstance(name, str) else name)
+    ] = "running"
     exit: int | None = None
     verdicts: dict[str, int] = field(default_factory=dict)
     process: Process | None = None
