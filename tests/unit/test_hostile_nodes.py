@@ -15,8 +15,10 @@ from railbed.launch.agentlink import NodeMessage
 from railbed.launch.files.client import NodeRefuses, file_client
 from railbed.launch.protocol import DEEPEST, decode
 from railbed.launch.supervise import Supervisor
-from railbed.model.events import NodeLost, Notice
+from railbed.model.events import GenerationFailed, NodeLost, Notice
+from railbed.store import open_run
 from railbed.store.ownership import is_own_mac, sign
+from railbed.store.timeline import Timeline
 from railbed.train.network.ledger import Ledger
 from railbed.train.progress.idle import MOST_STEPS, IdleTimes
 from railbed.train.ranks import KnownCheckpoints
@@ -95,3 +97,14 @@ def test_steps_that_a_rank_makes_up_do_not_fill_the_memory() -> None:
     assert len(idle._waits) == MOST_STEPS
     last = 2 * MOST_STEPS - 1
     assert len(idle.receive("b", 1, {"kind": "progress", "step": last, "allreduce_exposed_seconds": 2})) == 2
+
+
+def test_equal_marks_with_and_without_a_generation_are_in_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAILBED_RUNS", str(tmp_path))
+    with open_run("train", cluster_name="x", cluster_text="") as run:
+        for generation in (1, None):
+            run.append(GenerationFailed(subject="a", message="m", generation=generation, time=1.79e9))
+        run.finish("done", 0)
+    assert len(Timeline(run.folder).marks()) >= 2
