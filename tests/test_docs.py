@@ -70,6 +70,18 @@ def test_files_that_documents_name_exist(path: Path) -> None:
     assert missing == []
 
 
+def test_every_promise_about_other_people_is_shown_by_a_test() -> None:
+    _, _, table = (ROOT / "docs" / "security.md").read_text().partition("## Who can do what\n")
+    rows = [line.strip("| ").split(" | ") for line in table.partition("\n## ")[0].splitlines() if line.startswith("| ")]
+    assert len(rows) > 20
+    people = [row[0] for row in rows[1:] if len(row) == 4]
+    assert len(people) == 6, "a stranger's files, users here and on nodes, nodes, switches, the index"
+    for row in rows[1:]:
+        tests = re.findall(r"`(tests/[\w/]+\.py)`", row[-1])
+        assert tests, row
+        assert [test for test in tests if not (ROOT / test).exists()] == []
+
+
 def test_every_verb_is_in_the_readme_and_every_package_in_the_tree() -> None:
     for verb in VERBS:
         assert f"`railbed {verb}" in README

@@ -21,7 +21,7 @@ from railbed.model.cluster import Cluster, Node
 from railbed.model.fix import RunStep
 from railbed.probes.outputs import all_probes
 from railbed.train.capacity.libraries import missing_libraries_command
-from tests.support.cli import RAILBED
+from tests.support.cli import RAILBED, railbed
 from tests.support.rulecase import CASES, load_yaml, site_of
 from tests.support.shellwords import Shell
 
@@ -138,3 +138,13 @@ def test_numba_takes_no_settings_from_the_current_folder(tmp_path: Path) -> None
     )
     assert done.stdout == "'' 0\n", done.stderr
     assert not (tmp_path / "cache").exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give links away")
+def test_discover_does_not_write_through_a_link_of_another_account(tmp_path: Path) -> None:
+    link = tmp_path / "cluster.yaml"
+    link.symlink_to(tmp_path / "target")
+    os.chown(link, 65534, 65534, follow_symlinks=False)
+    refused = railbed(tmp_path, "discover", "203.0.113.1")
+    assert (refused.code, "cluster.yaml is a link of another account, and is not followed" in refused.err) == (2, True)
+    assert not (tmp_path / "target").exists()

@@ -101,8 +101,16 @@ def test_the_campaign_counts_and_finds(monkeypatch: pytest.MonkeyPatch) -> None:
     assert any("took" in what for _, what in soak_fuzz.try_batch(Reader("planted", len, ["x"]), 0).failures)
 
 
+def test_the_campaign_measures_memory_by_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    large = soak_fuzz.try_batch(Reader("planted", lambda _: b"x" * (300 << 20), ["x"]), 0)
+    small = soak_fuzz.try_batch(Reader("planted", len, ["x"]), 0)
+    assert large.memory > small.memory + 250
+    monkeypatch.setattr(soak_fuzz, "MOST_MEMORY_MIB", 1)
+    assert any("MiB of memory" in what for _, what in soak_fuzz.try_batch(Reader("planted", len, ["x"]), 0).failures)
+
+
 def test_a_campaign_tries_every_reader() -> None:
     assert {name for name, _ in soak_fuzz.batches(0)} == set(all_readers())
     planned = soak_fuzz.batches(1_000_000)
-    assert abs(len(planned) * soak_fuzz.BATCH - 1_000_000) < 5_000
+    assert 0 <= len(planned) * soak_fuzz.BATCH - 1_000_000 < soak_fuzz.BATCH * len(all_readers())
     assert len(set(planned)) == len(planned)

@@ -1,16 +1,19 @@
 """The fuzzing campaign: damaged inputs for everything that reads foreign data, counted by reader.
 
-    python -m tools.soak_fuzz                       INPUTS=1000000 SECONDS=3600 SEED=1 by default, from the environment
+    python -m tools.soak_fuzz                       INPUTS=1000000 SECONDS=3600 SEED=1 by default, from the environment;
+                                                    READERS="run's,supervisor" tries those with such names alone
     python -m tools.soak_fuzz READER SEED INDEX     print one input, and read it again
 
 A reader must return or refuse: any other exception fails the campaign, and so does an input that takes more than a
-second of processor time. Inputs that fail are saved in a folder. Two processes share the work; a hung one is killed.
+second of processor time, or a process that needs more than a gigabyte of memory, as do the programs that it starts.
+Inputs that fail are saved in a folder. Two processes share the work; a hung one is killed.
 """
 
 from __future__ import annotations
 
 import math
 import os
+import resource
 import sys
 import tempfile
 import time
@@ -26,12 +29,17 @@ from tests.support.readers import Reader, all_readers
 INPUTS = int(os.environ.get("INPUTS", "1000000"))
 SECONDS = float(os.environ.get("SECONDS", "3600"))
 SEED = int(os.environ.get("SEED", "1"))
+READERS = tuple(filter(None, os.environ.get("READERS", "").split(",")))
 PROCESSES = 2
 SLOW_SECONDS = 1.0
 HANG_SECONDS = 60.0
 BATCH = 50
 """Inputs of one reader per message: enough to make messages cheap, few enough to notice one that hangs."""
 KEPT_PER_READER = 20
+MOST_MEMORY_MIB = 1024
+"""Of a process, with torch, numba and all that the readers load."""
+HARD_LIMIT_MIB = 4096
+"""Of address space beyond what is mapped before the first input: more is a MemoryError, before the machine suffers."""
 
 
 @dataclass
@@ -42,6 +50,8 @@ class Tally:
     seconds: float = 0.0
     slowest: float = 0.0
     slowest_index: int = 0
+    memory: int = 0
+    """The most that the process needed, in MiB."""
     failures: list[tuple[int, str]] = field(default_factory=list)
     """The index of an input, and what happened."""
 
@@ -50,6 +60,7 @@ class Tally:
         self.inputs += other.inputs
         self.seconds += other.seconds
         self.failures += other.failures
+        self.memory = max(self.memory, other.memory)
         if other.slowest > self.slowest:
             self.slowest, self.slowest_index = other.slowest, other.slowest_index
 
@@ -58,9 +69,14 @@ Batch = tuple[str, int]
 """Name of a reader, and index of the first input."""
 
 
+def chosen_readers() -> list[Reader]:
+    """Return the readers of this campaign."""
+    return [reader for name, reader in all_readers().items() if not READERS or any(word in name for word in READERS)]
+
+
 def batches(inputs: int) -> list[Batch]:
     """Return batches of at least `inputs`, in turns, so that an interrupted campaign has tried every reader."""
-    readers = all_readers().values()
+    readers = chosen_readers()
     shares = sum(reader.share for reader in readers)
     counts = {reader.name: max(1, math.ceil(inputs * reader.share / shares / BATCH)) for reader in readers}
     placed = [
@@ -72,6 +88,7 @@ def batches(inputs: int) -> list[Batch]:
 def try_batch(reader: Reader, first: int) -> Tally:
     """Read some inputs and return the results."""
     tally = Tally()
+    _forget_peak()
     for index in range(first, first + BATCH):
         text = reader.input(SEED, index)
         begun = time.thread_time()
@@ -88,12 +105,35 @@ def try_batch(reader: Reader, first: int) -> Tally:
             tally.slowest, tally.slowest_index = took, index
         if took > SLOW_SECONDS:
             tally.failures.append((index, f"took {took:.1f} s"))
+    tally.memory = peak_memory()
+    if tally.memory > MOST_MEMORY_MIB:
+        tally.failures.append((first, f"one of {BATCH} inputs from here needed {tally.memory} MiB of memory"))
     return tally
+
+
+def _forget_peak() -> None:
+    """Let the kernel measure the peak from now on."""
+    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+
+
+def peak_memory() -> int:
+    """Return the most that this process, or a program that it started, needed since then, in MiB."""
+    lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+    own = next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:"))
+    return max(own, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss) // 1024
+
+
+def _limit_memory() -> None:
+    """Limit the memory of this process, once everything is loaded."""
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+    limit = pages * resource.getpagesize() + (HARD_LIMIT_MIB << 20)
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 
 
 def work(control: Connection) -> None:
     """Process incoming batches until there are no more."""
     readers = all_readers()
+    _limit_memory()
     while batch := control.recv():
         name, first = batch
         control.send(try_batch(readers[name], first))
@@ -146,7 +186,7 @@ class Helper:
 
 def campaign(inputs: int, seconds: float) -> dict[str, Tally]:
     """Return the results of every reader."""
-    tallies = {name: Tally() for name in all_readers()}
+    tallies = {reader.name: Tally() for reader in chosen_readers()}
     left: Iterator[Batch] = iter(batches(inputs))
     deadline = time.monotonic() + seconds
     helpers = [Helper() for _ in range(PROCESSES)]
@@ -179,18 +219,21 @@ def _next(helper: Helper, left: Iterator[Batch], deadline: float) -> None:
 
 def show(tallies: dict[str, Tally], took: float) -> None:
     """Print a table, and where the failing inputs are saved."""
-    print(f"{'reader':<28}{'inputs':>9}{'CPU':>9}{'slowest':>11}  at index   failed")
+    print(f"{'reader':<28}{'inputs':>9}{'CPU':>9}{'slowest':>11}  at index{'memory':>11}   failed")
     for name, tally in sorted(tallies.items()):
         print(
             f"{name:<28}{tally.inputs:>9,}{tally.seconds:>7.1f} s{tally.slowest * 1e3:>8.1f} ms"
-            f"{tally.slowest_index:>10}{len(tally.failures):>9}"
+            f"{tally.slowest_index:>10}{tally.memory:>7} MiB{len(tally.failures):>9}"
         )
     inputs, failed = (
         sum(tally.inputs for tally in tallies.values()),
         sum(len(tally.failures) for tally in tallies.values()),
     )
-    slowest = max(tallies.values(), key=lambda tally: tally.slowest).slowest
-    print(f"{inputs:,} inputs in {took:.0f} s, seed {SEED}: {failed} failed; the slowest took {slowest * 1e3:.0f} ms")
+    slowest, memory = max(tally.slowest for tally in tallies.values()), max(tally.memory for tally in tallies.values())
+    print(
+        f"{inputs:,} inputs for {len(tallies)} readers in {took:.0f} s, seed {SEED}: {failed} failed; "
+        f"the slowest took {slowest * 1e3:.0f} ms, the largest {memory} MiB"
+    )
 
 
 def keep_failures(tallies: dict[str, Tally]) -> None:

@@ -300,6 +300,16 @@ async def test_unsaved_changes_of_others_are_not_saved(site: Site) -> None:
     assert site.switch.startup == startup
 
 
+@pytest.mark.parametrize("name", ["x;reload", "x\nreload", "x\x1b[2J"])
+async def test_a_name_that_would_be_a_command_of_its_own_is_not_entered(site: Site, name: str) -> None:
+    """Fixes repeat names of policy-maps and classes as the switch reports them."""
+    before = site.switch.running_text()
+    await read_running(site.fleet, "s")
+    result = await site.apply(configure_lines("s", f"policy-map type qos {name}", "  class x"))
+    assert (result.outcome, "is not a line of a switch's configuration" in result.message) == ("refused", True)
+    assert (site.switch.running_text(), list(site.switch.checkpoints)) == (before, [])
+
+
 async def test_a_line_that_is_refused_rolls_the_switch_back(site: Site) -> None:
     before = site.switch.running_text()
     changed = await site.apply(

@@ -33,10 +33,19 @@ PIECES = (
     *("%YAML 1.5\n---\n", "%YAML 2.0\n", "%TAG ! x\n---\n", "&a ", "*a", "!!python/object:x ", "<<: ", "? ", "- "),
     *("~", "~nobody/x", "../..", "/dev/zero", "$(id)", "%s%n", "{0}", "N/A", "[N/A]", "inf", "nan"),
 )
+
+
+def _nested(depth: int) -> Any:
+    value: Any = 1
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
 VALUES: tuple[Any, ...] = (
     *(None, True, False, 0, -1, 1, 2**63, 10**30, 10**400, 0.5, 1e308, float("inf"), float("-inf"), float("nan")),
     *("", "x", "\0", "\x1b[2J", "9" * 5000, "é" * 300, "\ud7ff\U0010ffff", [], {}, [[]], [None], {"": None}, {"a": {}}),
-    *([1, "a", None, {}], "1e999", "-5", "../../etc/passwd", "x" * 20_000),
+    *(_nested(40), {"a": _nested(300)}, [1, "a", None, {}], "1e999", "-5", "../../etc/passwd", "x" * 20_000),
 )
 REPEATS = (2, 3, 10, 60, 400, 3000)
 LONGEST = 40_000

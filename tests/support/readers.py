@@ -76,6 +76,7 @@ from railbed.web.metrics.exporter import Exporter
 from tests.captures.compare import differences
 from tests.captures.small import small_captures
 from tests.nexus.support import LOSSLESS
+from tests.support.foreign_readers import foreign_readers
 from tests.support.model_readers import model_readers
 from tests.support.mutate import mutated
 
@@ -131,6 +132,7 @@ def _readers_of(_process: int) -> dict[str, Reader]:
         *_queue(),
         *_undos(folder),
         *(Reader(name, read, seeds, 6) for name, read, seeds in model_readers(folder)),
+        *(Reader(name, read, seeds, share) for name, read, seeds, share in foreign_readers(folder)),
     ]
     return {reader.name: reader for reader in readers}
 

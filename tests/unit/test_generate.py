@@ -14,6 +14,7 @@ import torch
 
 from railbed.errors import ModelError, UsageError
 from railbed.launch.messages import Messages
+from railbed.train.data.chatprocess import TemplateProcess
 from railbed.train.models.gpt import FAMILY, GptSettings
 from railbed.train.worker.models.base import BuildOptions, LanguageModel, Scorer
 from railbed.train.worker.models.gpt import Gpt
@@ -205,6 +206,16 @@ def request(folder: Path, **changes: object) -> dict[str, Any]:
     sampling = {"tokens": 6, "greedy": True}
     plain = {"folder": str(folder), "models": str(folder / "none"), "prompts": ["x"], "chat": None, "before": None}
     return {**plain, "sampling": sampling, **changes}
+
+
+@pytest.mark.parametrize("source", ["{{ 'x' * 2000000000 }}", "{{ 9 ** (9 ** (9 ** 9)) }}"])
+def test_a_chat_template_has_limits_here_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str) -> None:
+    monkeypatch.setattr(TemplateProcess.__init__, "__kwdefaults__", {"prompts": False, "cpu_seconds": 1})
+    folder = write_model(tmp_path / "chat", "llama", chat=True)
+    (folder / "chat_template.jinja").write_text(source)
+    speaker = open_speaker(folder, CPU)
+    with pytest.raises(ModelError, match=r"^this model cannot be given a prompt: the chat template "):
+        speaker.encode(PROMPT, chat=True)
 
 
 def test_a_chat_template_is_used_unless_it_is_switched_off(tmp_path: Path) -> None:

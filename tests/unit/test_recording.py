@@ -188,3 +188,12 @@ def test_a_saved_output_has_a_limit(tmp_path: Path) -> None:
     (tmp_path / "saved").write_bytes(b"x\n" * (2 * 2**20 + 1))
     with pytest.raises(UsageError, match="is larger than 4 MiB, which no probe prints"):
         parse_command("hostname", tmp_path / "saved")
+
+
+@pytest.mark.parametrize("name", [INDEX, "ip_link.1.out"])
+async def test_a_pipe_in_a_recording_does_not_block(tmp_path: Path, name: str) -> None:
+    folder = recording(tmp_path / "rec", LINE)
+    (folder / "a" / name).unlink()
+    os.mkfifo(folder / "a" / name)
+    with pytest.raises(UsageError, match="cannot be read: is not a file"):
+        await replay(folder)

@@ -200,6 +200,8 @@ def test_a_runs_folder_that_is_a_link_to_nothing(runs_here: Path) -> None:
         {"cluster": ["a"]},
         {"arguments": "abc"},
         {"status": "odd"},
+        {"status": {"a": 1}},
+        {"status": []},
         {"exit": "0"},
         {"verb": "\ud800"},
     ],

@@ -236,7 +236,7 @@ NEVER_ENDS = "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}
 GROWS = "{% set n = namespace(t=START) %}{% for a in range(99) %}{% set n.t = n.t + n.t %}{% endfor %}{{ n.t[:9] }}"
 HOSTILE = {
     "a loop without end": NEVER_ENDS,
-    "a power while it is compiled": "{{ 9 ** 9 ** 9 ** 9 }}",
+    "a power while it is compiled": "{{ 9 ** (9 ** (9 ** 9)) }}",
     "a text that doubles": GROWS.replace("START", "'x'"),
     "a list that doubles": GROWS.replace("START", "[1]"),
     "a macro that calls itself": "{% macro a() %}{{ a() }}{% endmacro %}{{ a() }}",

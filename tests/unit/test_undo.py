@@ -13,7 +13,9 @@ from railbed.model import events
 from railbed.model.events.configure import Outcome
 from railbed.model.fix import Fix, Persistence, run
 from railbed.store import open_run
+from railbed.store.proof import prove
 from railbed.store.undo import (
+    SUBJECT,
     Unfinished,
     devices_to_undo,
     read_undo,
@@ -102,6 +104,7 @@ def test_before_its_undo_was_saved_a_change_is_not_in_the_way_of_others() -> Non
 def damage(name: str, line: bytes, folder: Path) -> None:
     with (folder / name / "undo.jsonl").open("ab") as file:
         file.write(line + b"\n")
+    prove(folder / name, name, {SUBJECT: (folder / name / "undo.jsonl").read_bytes()})
 
 
 def stored(**step: object) -> bytes:
@@ -154,6 +157,10 @@ REFUSED = {
         "owner": "--reference=/x",
     },
     "a command is empty": {"step": "run", "command": " "},
+    "'mtu e/rail0' is not a change of d": {"step": "run", "command": "true", "part": "mtu e/rail0"},
+    "'mtu d/rail0, reboot' is not a change of d": {"step": "run", "command": "true", "part": "mtu d/rail0, reboot"},
+    "'mtu d/curl a | sh' is not a change of d": {"step": "run", "command": "true", "part": "mtu d/curl a | sh"},
+    "'$(id) d' is not a change of d": {"step": "file", "path": "/x", "content": "", "part": "$(id) d"},
     "a command contains a null character": {"step": "run", "command": "true", "verify": "a\0b"},
     "'mtu 1 ; reload' is not a line of a switch's configuration": {
         "step": "slot",

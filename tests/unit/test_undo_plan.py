@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
+from railbed.configure.planned import changed_lines, file_difference
 from railbed.configure.undo_plan import NodeUndo, UndoTerms, values_of
 from railbed.model.fix import FileStep, Fix, Persistence, RunStep
 from railbed.model.record import Finding, Verdict
@@ -95,3 +98,41 @@ def test_a_device_where_everything_was_changed_is_not_touched() -> None:
     only_mtu = replace(UNDO, fix=replace(FIX, apply=FIX.apply[:1]), now={MTU: "4000"})
     assert only_mtu.plan().is_empty
     assert not UNDO.plan().is_empty
+
+
+def test_what_runs_if_the_undo_fails_is_shown_and_does_not_touch_what_is_left_alone() -> None:
+    """The guard runs it as root: nothing that a stored undo contains may run there unseen."""
+    hidden = RunStep(command="touch /root/hidden", part="mtu node1/rail7")
+    file = replace(WRITTEN, path="/root/.bashrc")
+    stored = replace(UNDO, fix=replace(FIX, undo=(*FIX.undo, hidden, file)))
+    plan = stored.plan()
+    assert plan.fix.undo == FIX.undo[:1], "files are restored as they are before the undo"
+    assert [change.undo for change in plan.changes] == [("ip link set dev rail0 mtu 9000",), (), ()]
+    of_no_part = replace(stored, fix=replace(FIX, undo=(replace(hidden, part=""),))).plan()
+    assert [change.undo for change in of_no_part.changes] == [(), (), ("touch /root/hidden",)]
+    theirs = replace(stored, now={MTU: "4000"}).plan()
+    assert (theirs.changes[0].left_out != "", theirs.fix.undo) == (True, ())
+    assert theirs.changes[0].undo == ()
+
+
+def test_what_restores_the_rest_of_a_part_is_shown_once() -> None:
+    enable, disable = (RunStep(command=f"systemctl {verb} x", part="unit node1") for verb in ("enable", "disable"))
+    unit, other = (FileStep(path=f"/etc/{name}", content=None, part="unit node1") for name in "ab")
+    fix = replace(FIX, apply=(disable, unit, other), undo=(enable,))
+    plan = replace(UNDO, fix=fix, files=[unit, other]).plan()
+    assert (plan.fix.undo, [change.undo for change in plan.changes]) == ((enable,), [("systemctl enable x",), (), ()])
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "shown"),
+    [
+        ("a\n", "a\r\n", ("@@ -1 +1 @@", "-a", "+a\r")),
+        ("a\nb\n", "a\x0bb\n", ("@@ -1,2 +1 @@", "-a", "-b", "+a\x0bb")),
+        ("a\n", "a", ("only the end of the last line differs",)),
+        ("a\n", "a\n", ()),
+        ("", "a\n", ("@@ -0,0 +1 @@", "+a")),
+    ],
+)
+def test_everything_that_differs_between_files_is_shown(before: str, after: str, shown: tuple[str, ...]) -> None:
+    assert changed_lines(before, after) == shown
+    assert file_difference(before, after, "/x")[2:] == shown

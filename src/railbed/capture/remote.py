@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from io import FileIO
@@ -41,6 +42,7 @@ ROCE = "(udp dst port 4791 or ether proto 0x8915)"
 PAUSE = "ether proto 0x8808"
 FILTER = f"{ROCE} or {PAUSE} or (vlan and ({ROCE} or (vlan and {ROCE})))"
 """RoCEv2, RoCEv1 and pause frames, with up to two VLAN tags. `vlan` shifts what follows it, so it comes last."""
+LENGTH = re.compile(r"[0-9]{1,19}")
 SOMETHING_ELSE = "its recorder sent something else"
 NOT_PERMITTED = ("permission", "not permitted")
 NEEDS_RIGHTS = "capturing needs root, sudo without a password, or the capability CAP_NET_RAW for tcpdump there"
@@ -212,7 +214,7 @@ class NodeRecorder:
         plan = next((plan for plan in self.plans if plan.port.netdev == key), None)
         totals = self._ending.ports.get(key)
         most = 2 * self.limits.bytes
-        if plan is None or totals is None or not length.isascii() or not length.isdigit() or int(length[:20]) > most:
+        if plan is None or totals is None or not LENGTH.fullmatch(length) or int(length) > most:
             raise Lost(SOMETHING_ELSE)
         return plan, totals, int(length)
 

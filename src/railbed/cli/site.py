@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -44,9 +45,12 @@ def given_cluster(file: Path | None, replay: Path | None, *, ahead: Ahead | None
         recorded = recorded_cluster_file(replay)
         if recorded:
             return clusterfile.load(recorded)
-    if DEFAULT_CLUSTER.exists() and Path(ABOUT).exists():
-        return cluster_to_act_on(Path.cwd())
-    return clusterfile.load(DEFAULT_CLUSTER) if DEFAULT_CLUSTER.exists() else None
+    return default_cluster() if DEFAULT_CLUSTER.exists() else None
+
+
+def default_cluster() -> Cluster:
+    """Return the cluster of the cluster file in this folder; raise ForeignRun if it is that of somebody else's run."""
+    return cluster_to_act_on(Path.cwd()) if os.path.lexists(ABOUT) else clusterfile.load(DEFAULT_CLUSTER)
 
 
 def site_of_job(file: Path) -> str | None:

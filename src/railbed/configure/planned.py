@@ -61,5 +61,16 @@ def lines_of(step: Step) -> tuple[str, ...]:
 
 def file_difference(before: str, after: str, path: str) -> tuple[str, ...]:
     """Return the lines of a file that change, as a unified diff."""
-    lines = tuple(unified_diff(before.splitlines(), after.splitlines(), path, path, lineterm="", n=1))
-    return lines or (("only the ends of lines differ",) if before != after else ())
+    lines = changed_lines(before, after)
+    return (f"--- {path}", f"+++ {path}", *lines) if lines else ()
+
+
+def changed_lines(before: str, after: str) -> tuple[str, ...]:
+    """Return the lines that change, without the headings of a diff: all that differs is in them."""
+    lines = tuple(unified_diff(_lines(before), _lines(after), lineterm="", n=1))[2:]
+    return lines or (("only the end of the last line differs",) if before != after else ())
+
+
+def _lines(text: str) -> list[str]:
+    r"""Return the lines of a file; other characters that end a line elsewhere, such as `\r`, are part of them."""
+    return text.removesuffix("\n").split("\n") if text else []

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
-from railbed.configure.planned import file_difference
+from railbed.configure.planned import changed_lines
 from railbed.configure.switchlines import ordered_steps
 from railbed.model.fix import FileStep, Fix, RunStep, SlotStep, Step
 from railbed.model.record import Change, Finding, Verdict
@@ -82,12 +82,23 @@ class NodeUndo:
         """Plan the undo, step by step in the order that was saved."""
         changes: list[Change] = []
         remaining: list[Step] = []
-        for _, group in groupby(self.fix.apply, key=_part_of):
+        restored: set[str] = set()
+        for (part, _), group in groupby(self.fix.apply, key=_part_of):
             steps = list(group)
             change = self._file(steps[0]) if isinstance(steps[0], FileStep) else self._commands(steps)
+            if not change.left_out:
+                remaining += steps
+                change = replace(change, undo=_scripts(self._restoring({part} - restored)))
+                restored.add(part)
             changes.append(change)
-            remaining += () if change.left_out else steps
-        return _undo_plan(replace(self.fix, apply=tuple(remaining)), changes)
+        fix = replace(self.fix, apply=tuple(remaining), undo=tuple(self._restoring(restored)))
+        return _undo_plan(fix, changes)
+
+    def _restoring(self, parts: Collection[str]) -> Iterator[RunStep]:
+        """Yield the commands that run if the undo of some parts fails, which also restores their files from copies."""
+        for step in self.fix.undo:
+            if isinstance(step, RunStep) and step.part in parts:
+                yield step
 
     def _commands(self, steps: Sequence[Step]) -> Change:
         part = _part_of(steps[0])[0]
@@ -102,7 +113,7 @@ class NodeUndo:
             check=", ".join(key.partition(" ")[0] for key in keys),
             before="; ".join(dict.fromkeys(known.values())),
             after="; ".join(dict.fromkeys(self.before[key] for key in keys if key in self.before)) or self.terms.goal,
-            apply=tuple(line for step in steps if isinstance(step, RunStep) for line in step.script.splitlines()),
+            apply=_scripts(steps),
             interrupts=self.fix.interrupts,
             left_out=self._changed_since(keys) if changed and not self.terms.overwrite else "",
         )
@@ -125,6 +136,11 @@ class NodeUndo:
         )
 
 
+def _scripts(steps: Iterable[Step]) -> tuple[str, ...]:
+    """Return the lines of commands with their conditions and verification, as they are run."""
+    return tuple(line for step in steps if isinstance(step, RunStep) for line in step.script.splitlines())
+
+
 def _part_of(step: Step) -> tuple[str, str]:
     """Return what the steps of one change have in common; every file is a change of its own."""
     match step:
@@ -140,10 +156,10 @@ def _file_lines(step: FileStep, now: FileStep) -> Iterator[str]:
     if step.content is None:
         yield f"remove {step.path}{', and its folder if it is empty' if step.own_folder else ''}"
     else:
-        yield f"write {step.path}"
+        yield f"write {step.path}{', and create its folder if it is missing' if step.own_folder else ''}"
         if (step.mode, step.owner) != (now.mode, now.owner):
             yield f"  mode {now.mode or 'none'} → {step.mode}, owner {now.owner or 'none'} → {step.owner}"
-    yield from (f"  {line}" for line in file_difference(now.content or "", step.content or "", step.path)[2:])
+    yield from (f"  {line}" for line in changed_lines(now.content or "", step.content or ""))
 
 
 def plan_switch(fix: Fix, running: Section, *, half_undone: bool, terms: UndoTerms) -> UndoPlan:

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from railbed.errors import DeviceError, ParseError
 from railbed.fleet.change import BeingChanged, NotChanged, NotUndone, Refused
 from railbed.fleet.fleet import Fleet
-from railbed.model.fix import ConfigStep, Fix, Persistence, SlotStep, Step
+from railbed.model.fix import ConfigStep, Fix, Persistence, SlotStep, Step, is_one_line
 from railbed.model.output import Output
 from railbed.parsing.nexus.slots import Section, changed_between, content_of, parse_lines, touched_by
 from railbed.parsing.nexus.switch_lock import (
@@ -228,6 +228,7 @@ class SwitchChange:
 
     async def _lock(self) -> Holder | None:
         """Take the lock; return who left it behind if it is taken over. Raise BeingChanged if somebody else has it."""
+        self._require_lines()
         with self._in_doubt():
             output = await self._ask(f"checkpoint {CHANGING} description {self.holder.description}")
             refusal = _refusal(output)
@@ -241,6 +242,12 @@ class SwitchChange:
         if holder and self.take_over(holder):
             return holder
         raise BeingChanged(f"{self.device} is {describe_lock(holder)}", hint=way_out(holder))
+
+    def _require_lines(self) -> None:
+        """Refuse names that a switch has reported and that would be commands of their own."""
+        for line in (line for step in self.fix.apply if isinstance(step, ConfigStep) for line in step.lines):
+            if not is_one_line(line):
+                raise Refused(f"{self.device} cannot be changed: {line!r} is not a line of a switch's configuration")
 
     async def _unlock(self) -> None:
         with self._in_doubt():

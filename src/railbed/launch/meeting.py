@@ -10,6 +10,8 @@ from railbed.launch.placement import Placement
 from railbed.model import events
 from railbed.model.record import Event
 
+LAST_PORT = 65535
+
 
 class PortTaken(DeviceError):
     """The port that the cluster file sets for the ranks is in use on every node, none of which is to blame for it."""
@@ -48,12 +50,12 @@ class Meeting:
             case NodeMessage(self.node, {"kind": "lost"}):
                 self.node = ""  # the agent that replaces it has not received the request
             case NodeMessage(self.node, {"kind": "meeting", "generation": self._generation} as message):
-                return self._take_answer(int(message.get("port") or 0), str(message.get("why")))
+                return self._take_answer(message.get("port"), str(message.get("why") or "it named no port"))
         return []
 
-    def _take_answer(self, port: int, why: str) -> Sequence[Event]:
-        self.port = port
-        if port:
+    def _take_answer(self, port: object, why: str) -> Sequence[Event]:
+        if isinstance(port, int) and 0 < port <= LAST_PORT:
+            self.port = port
             return []
         if not self._fixed:
             self.obstacle = why

@@ -21,6 +21,8 @@ BEAT_SECONDS = 1.0
 SILENCE_SECONDS = 4.0
 """The other end counts as dead after this long without a message."""
 LINE_LIMIT = 2**20
+DEEPEST = 32
+"""How far a message is nested at most: what is far deeper cannot be stored."""
 SAFE_PATH = {"PYTHONSAFEPATH": "1"}
 """Variables with which Python does not look for modules in the current folder."""
 
@@ -38,4 +40,11 @@ def decode(line: bytes) -> Message | None:
             json.dumps(message, ensure_ascii=False).encode()  # half a character cannot be stored
     except (ValueError, RecursionError):
         return None
-    return message if isinstance(message, dict) else None
+    if not isinstance(message, dict) or (line.count(b"[") + line.count(b"{") > DEEPEST and _is_deeper(message)):
+        return None
+    return message
+
+
+def _is_deeper(value: object, than: int = DEEPEST) -> bool:
+    values = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return than < 0 or any(_is_deeper(item, than - 1) for item in values)

@@ -51,6 +51,8 @@ GATHER_SECONDS = 120.0
 STOP_SECONDS = 6.0
 RETURN_SECONDS = 300.0
 """How long to wait for nodes to return when too few are left."""
+INVALID = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError)
+"""What a message with fields of other kinds may raise: a node must not end the run of the others with it."""
 FAILED_STARTS = 10
 """After this many generations in a row without useful work, the next one is not tried."""
 
@@ -263,7 +265,15 @@ class Supervisor:
         return None
 
     def _note(self, received: NodeMessage | None) -> Sequence[Record]:
-        """Update the state from a message, and return the records that follow from it."""
+        """Update the state from a message, and return the records that follow from it: a notice if it is invalid."""
+        try:
+            return self._take(received)
+        except INVALID:
+            if received is None:
+                raise
+            return [events.Notice(message=f"{received.node} sent an invalid message")]
+
+    def _take(self, received: NodeMessage | None) -> Sequence[Record]:
         match received:
             case NodeMessage(node, {"kind": "up"}):
                 self._roster.mark_up(node)
@@ -311,8 +321,9 @@ class Supervisor:
 
     def _note_listening(self, node: str, message: Message) -> list[Record]:
         """Note that ranks can be started on a node, or that the others could not reach them there."""
-        if message.get("port"):
-            self._roster.mark_ready(node, int(message["port"]), returned=self._generation.number > 0)
+        port = message.get("port")
+        if isinstance(port, int) and port:
+            self._roster.mark_ready(node, port, returned=self._generation.number > 0)
             return []
         return self._note_unusable(node, str(message.get("why")))
 

@@ -166,6 +166,11 @@ def run(*commands: str) -> tuple[Step, ...]:
     return tuple(RunStep(command=command) for command in commands)
 
 
+def is_one_line(line: str) -> bool:
+    """Whether a switch takes a text for one line of its configuration: `;` would begin another command."""
+    return bool(line.strip()) and line.isprintable() and ";" not in line
+
+
 def configure_lines(
     device: str, *lines: str, interrupts: bool = False, alternative: str = "", condition: str = "", note: str = ""
 ) -> Fix:

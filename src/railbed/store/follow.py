@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 
+from railbed.model.regular import open_regular
 from railbed.store.run import RECORDS, is_being_written
 
 POLL_SECONDS = 0.2
@@ -20,7 +21,7 @@ async def follow(folder: Path, *, in_progress: Callable[[Path], bool] | None = N
     Waits for the rest of a line that is partly written; a line that is never finished is ignored.
     """
     try:
-        file = (folder / RECORDS).open("rb")
+        file = open_regular(folder / RECORDS)
     except FileNotFoundError:
         return
     with file:

@@ -22,13 +22,13 @@ from pathlib import Path
 from railbed.errors import UsageError, os_reason
 from railbed.model.events import TrainingStarted
 from railbed.model.private import for_us_alone
+from railbed.model.regular import read_regular
 from railbed.store.records import read_record
 from railbed.store.run import ABOUT, CLUSTER, PRIVATE, read_about, record_lines, write_atomically
 
 PROOF = "proof.json"
 KEY = "run-key"
 KEY_BYTES = 32
-LARGEST_BYTES = 64 << 20
 TRAINING = "training"
 ELSEWHERE = "set XDG_STATE_HOME to a folder of this account"
 
@@ -66,7 +66,8 @@ def is_proven(folder: Path, subject: str, content: bytes) -> bool:
         return False
     if key is None:
         return False
-    return hmac.compare_digest(_mac(key, proofs.run, subject, content).encode(), proofs.macs.get(subject, "").encode())
+    own, stored = _mac(key, proofs.run, subject, content), proofs.macs.get(subject, "")
+    return hmac.compare_digest(own.encode(), stored.encode("utf-8", "replace"))
 
 
 def own_cluster_file(folder: Path) -> bytes | None:
@@ -102,15 +103,6 @@ def prove_training(folder: Path, run: str, line: bytes) -> None:
     proofs = _stored(folder)
     if proofs is None or TRAINING not in proofs.macs:
         prove(folder, run, {TRAINING: line})
-
-
-def read_regular(path: Path) -> bytes:
-    """Read a file that may be planted: neither a pipe, which would block, nor a device."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(f"{path} is not a file")
-        return file.read(LARGEST_BYTES)
 
 
 def _mac(key: bytes, run: str, subject: str, content: bytes) -> str:

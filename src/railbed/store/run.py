@@ -24,6 +24,7 @@ from typing import Annotated, Any, BinaryIO, Literal
 from pydantic import BeforeValidator, TypeAdapter
 
 from railbed.errors import UsageError
+from railbed.model.regular import open_regular, read_regular
 from railbed.store.process import Process
 
 RECORDS, ABOUT, CLUSTER, RAW = "records.jsonl", "run.json", "cluster.yaml", "raw"
@@ -52,7 +53,9 @@ class RunSummary:
     version: str
     started: float
     ended: float | None = None
-    status: Annotated[Status, BeforeValidator(lambda name: FORMER.get(name, name))] = "running"
+    status: Annotated[
+        Status, BeforeValidator(lambda name: FORMER.get(name, name) if isinstance(name, str) else name)
+    ] = "running"
     exit: int | None = None
     verdicts: dict[str, int] = field(default_factory=dict)
     process: Process | None = None
@@ -102,7 +105,7 @@ def read_records(name: str) -> Iterator[dict[str, Any]]:
 
 def record_lines(folder: Path) -> Iterator[bytes]:
     """Yield the lines of a run's records; an incomplete last line is ignored."""
-    with (folder / RECORDS).open("rb") as file:
+    with open_regular(folder / RECORDS) as file:
         for line in file:
             if line.endswith(b"\n"):
                 yield line
@@ -111,6 +114,8 @@ def record_lines(folder: Path) -> Iterator[bytes]:
 def read_run_in(folder: Path) -> RunSummary | None:
     """Return the run in a folder; None if it has no readable run."""
     try:
+        if not _is_regular_or_missing(folder / RECORDS):
+            return None
         summary = read_about(folder)
         if summary.status == "running" and not is_being_written(folder):
             # It may have ended normally between the two checks; then the file now has its status.
@@ -121,24 +126,23 @@ def read_run_in(folder: Path) -> RunSummary | None:
     return summary
 
 
+def _is_regular_or_missing(path: Path) -> bool:
+    """Whether a path is a file, neither a link nor a pipe; a run that died at its start has no records."""
+    try:
+        return stat.S_ISREG(path.lstat().st_mode)
+    except FileNotFoundError:
+        return True
+
+
 def read_about(folder: Path) -> RunSummary:
-    _require_plain(folder)
     name = folder.name if RUN_NAME.fullmatch(folder.name) else folder.resolve().name
-    return replace(_SUMMARY.validate_json((folder / ABOUT).read_bytes(), strict=True), id=name)
-
-
-def _require_plain(folder: Path) -> None:
-    """Raise OSError if a reader of a folder could block: somebody may have put a pipe or a device there."""
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if not (entry.is_file() or entry.is_dir()) and Path(entry).exists():
-                raise OSError(errno.EINVAL, "neither a file nor a folder", entry.path)
+    return replace(_SUMMARY.validate_json(read_regular(folder / ABOUT), strict=True), id=name)
 
 
 def is_being_written(folder: Path) -> bool:
     """Whether the process that writes a run is still alive."""
     try:
-        with (folder / RECORDS).open("rb") as records:
+        with open_regular(folder / RECORDS) as records:
             fcntl.flock(records, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from railbed import clusterfile
-from railbed.errors import UsageError
+from railbed.errors import UsageError, os_reason
 from railbed.model.cluster import Cluster
+from railbed.model.regular import open_regular
 from railbed.store.proof import has_own_training, own_cluster_file
 from railbed.store.run import CLUSTER
 
@@ -17,7 +18,16 @@ class ForeignRun(UsageError):
 
 def cluster_to_read(folder: Path) -> Cluster:
     """Return the cluster of a run, to describe the run: nothing in it may be executed or reached."""
-    return clusterfile.load(folder / CLUSTER)
+    path = folder / CLUSTER
+    try:
+        open_regular(path).close()
+    except FileNotFoundError:
+        pass  # the next line has the sentence for it
+    except OSError as error:
+        raise UsageError(
+            f"{path} cannot be read: {os_reason(error)}", hint="name a cluster file with -c FILE"
+        ) from error
+    return clusterfile.load(path)
 
 
 def require_own_training(folder: Path) -> None:

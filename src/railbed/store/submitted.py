@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from railbed.store.proof import read_regular
+from railbed.model.regular import read_regular
 from railbed.store.run import PRIVATE, write_atomically
 
 JOB, SCRIPT = "job.json", "job.sh"

@@ -20,7 +20,8 @@ from railbed.model.events.configure import Outcome
 from railbed.model.fix import Fix
 from railbed.model.private import for_us_alone
 from railbed.model.record import Change, Finding, Record
-from railbed.store.proof import Unprovable, is_proven, prove, read_regular
+from railbed.model.regular import read_regular
+from railbed.store.proof import Unprovable, is_proven, prove
 from railbed.store.records import read_record
 from railbed.store.run import RECORDS, RunSummary, list_runs, read_run_in, record_lines, runs_folder
 from railbed.store.undo_steps import invalid_part
@@ -41,27 +42,27 @@ def save_undo(run: Path, undo: Fix) -> None:
             prove(run, about.id, {SUBJECT: read_regular(run / FILE)})
 
 
-def is_own_undo(run: Path) -> bool:
-    """Whether all that undoes a run was saved by this user, on this machine."""
-    if not (run / FILE).exists():
-        return True
-    with suppress(OSError):
-        return is_proven(run, SUBJECT, read_regular(run / FILE))
-    return False
-
-
-def read_undo(run: Path) -> list[Fix]:
+def read_undo(run: Path, *, own: bool = False) -> list[Fix]:
     """Return the fixes that undo a run, the last change first; an incomplete line is of a change that was not made.
 
-    Raise UsageError if a fix cannot be executed as it was saved.
+    Raise UsageError if a fix cannot be executed as it was saved; with `own`, also without a proof that all of them were
+    saved by this user, on this machine.
     """
     try:
-        lines = (run / FILE).read_bytes().split(b"\n")[:-1]
+        content = read_regular(run / FILE)
+        lines = content.split(b"\n")[:-1]
     except FileNotFoundError:
         return []
     except OSError as error:
         raise _unreadable(run, os_reason(error)) from error
-    return [_read_fix(run, number, line) for number, line in reversed(list(enumerate(lines, 1)))]
+    fixes = [_read_fix(run, number, line) for number, line in reversed(list(enumerate(lines, 1)))]
+    # The bytes that are executed: the file may be replaced at any moment.
+    if own and not is_proven(run, SUBJECT, content):
+        raise UsageError(
+            f"{run.name} has no proof that its {FILE} was saved by you on this machine",
+            hint="leave out --yes, and read what would be executed",
+        )
+    return fixes
 
 
 def _read_fix(run: Path, number: int, line: bytes) -> Fix:

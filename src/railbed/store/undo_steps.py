@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from railbed.model.fix import ConfigStep, FileStep, Fix, RunStep, SlotStep, Step
+from railbed.model.fix import ConfigStep, FileStep, Fix, RunStep, SlotStep, Step, is_one_line
 
 MOST_SECONDS = 24 * 3600
 _MODE = re.compile(r"[0-7]{3,4}")
+_RULE = re.compile(r"[a-z][a-z0-9_]*")
+_PORT = re.compile(r"[^\s/]{1,15}")
+"""What the kernel accepts as the name of an interface."""
 _NAME = r"[A-Za-z0-9_][A-Za-z0-9_.-]*"
 _OWNER = re.compile(rf"{_NAME}(?::{_NAME})?")
 
@@ -19,19 +22,29 @@ def invalid_part(fix: Fix) -> str:
         return f"{fix.device!r} is not the name of a device"
     if not 0 <= fix.seconds <= MOST_SECONDS:
         return f"{fix.seconds} is not a number of seconds that a change may take"
-    return next(filter(None, map(_invalid_step, (*fix.apply, *fix.undo))), "")
+    return next(filter(None, (_invalid_step(step, fix.device) for step in (*fix.apply, *fix.undo))), "")
 
 
-def _invalid_step(step: Step) -> str:
+def _invalid_step(step: Step, device: str) -> str:
     match step:
         case RunStep():
-            return _invalid_run(step)
+            return _invalid_part(step.part, device) or _invalid_run(step)
         case FileStep():
-            return _invalid_file(step)
+            return _invalid_part(step.part, device) or _invalid_file(step)
         case ConfigStep(lines=lines):
             return _invalid_lines(lines)
         case SlotStep():
             return _invalid_lines((*step.section, step.slot, *step.before, *(step.after or ())))
+
+
+def _invalid_part(part: str, device: str) -> str:
+    """Return why a part is not `rule subject, …` of a device or its ports: what is left out depends on it."""
+    for key in part.split(", ") if part else ():
+        rule, _, subject = key.partition(" ")
+        name, slash, port = subject.partition("/")
+        if not _RULE.fullmatch(rule) or name != device or (slash and not _PORT.fullmatch(port)):
+            return f"{part!r} is not a change of {device}"
+    return ""
 
 
 def _invalid_run(step: RunStep) -> str:
@@ -57,6 +70,6 @@ def _invalid_text(where: str, *texts: str) -> str:
 def _invalid_lines(lines: Iterable[str]) -> str:
     """Return why a line would be entered as something else than one line of a configuration."""
     for line in lines:
-        if not line.strip() or not line.isprintable() or ";" in line:
+        if not is_one_line(line):
             return f"{line!r} is not a line of a switch's configuration"
     return ""

@@ -14,8 +14,11 @@ from pydantic_core import from_json
 from railbed import errors
 from railbed.errors import DeviceError, OnlyRecorded, Unreachable, UsageError
 from railbed.model.output import MAX_OUTPUT_BYTES, Output
+from railbed.model.regular import read_regular
 from railbed.transport.base import Command, Connector, Program, Target, Transport
 from railbed.transport.record import INDEX
+
+MAX_INDEX_BYTES = 1 << 30
 
 
 def replay_connector(folder: Path) -> Connector:
@@ -127,8 +130,7 @@ def _stdout(folder: Path, name: str) -> bytes:
     try:
         if "\0" in name or name != path.name or path.is_symlink():
             raise UsageError(f"the recording {folder / INDEX} is damaged: {name!r} is not a file of its folder")
-        with path.open("rb") as file:
-            return file.read(MAX_OUTPUT_BYTES + 1)  # anything longer is refused before it is parsed
+        return read_regular(path, MAX_OUTPUT_BYTES + 1)  # anything longer is refused before it is parsed
     except FileNotFoundError as error:
         raise UsageError(f"the recording {folder} is damaged: {name} is missing") from error
     except OSError as error:
@@ -138,7 +140,7 @@ def _stdout(folder: Path, name: str) -> bytes:
 def _index(path: Path) -> list[_RecordedOutput | _RecordedError]:
     """Return the lines of an index, ignoring a last line that a crash left incomplete."""
     try:
-        *lines, _ = path.read_bytes().split(b"\n")
+        *lines, _ = read_regular(path, MAX_INDEX_BYTES).split(b"\n")
     except FileNotFoundError:
         lines = []
     except OSError as error:

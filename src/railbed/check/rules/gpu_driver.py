@@ -33,6 +33,8 @@ from railbed.check.site import NodeView
 from railbed.model.text.amount import plural
 from railbed.probes import gpu, torch
 
+LONGEST = 9
+"""Digits of a part of a version: a node may report any text, and Python refuses to read thousands of digits."""
 OLDEST_DRIVER = {11: "450.80.02", 12: "525.60.13", 13: "580.65.06"}
 """By the major version of CUDA."""
 WORKING = "a driver that shows every GPU"
@@ -90,7 +92,7 @@ def _judge_version(gpus: gpu.Gpus, install: torch.Torch) -> Judgement:
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split(".") if part.isdecimal()) or (0,)
+    return tuple(int(part[:LONGEST]) for part in version.split(".") if part.isdecimal()) or (0,)
 
 
 CHECK = Check(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import stat
@@ -29,7 +30,7 @@ from railbed.cli.options import (
     TimeoutOption,
 )
 from railbed.cli.run.perform import perform
-from railbed.cli.site import built_in_local, recorded_cluster_file, site_of_job
+from railbed.cli.site import built_in_local, default_cluster, recorded_cluster_file, site_of_job
 from railbed.cli.slurm.allocation import Allocation, read_allocation
 from railbed.cli.tally import Conclusion, Tally
 from railbed.discover.names import free_name
@@ -90,7 +91,7 @@ def discover_command(
     file = DEFAULT_CLUSTER if allocation else cluster or DEFAULT_CLUSTER
     use_cluster_file(cluster)
     login = _login(user, key, jump)
-    before = _existing(file)
+    before = _existing(file, typed=not allocation and cluster is not None)
     # Without hosts, all machines of the file are read again, and login options apply to all of them.
     existing = before if hosts or before is None else before.model_copy(update={"login": login.over(before.login)})
     existing = allocation.machines if allocation else existing
@@ -186,8 +187,11 @@ def _machines(hosts: Sequence[str], existing: Cluster | None, login: Login, repl
     return existing or built_in_local()
 
 
-def _existing(file: Path) -> Cluster | None:
-    """Return the cluster of an existing file."""
+def _existing(file: Path, *, typed: bool) -> Cluster | None:
+    """Return the cluster of an existing file, which the user has named or which is in this folder."""
+    if not typed and file.is_symlink() and file.lstat().st_uid not in (0, os.geteuid()):
+        # As in a folder that others can write to: it would decide which file is written.
+        raise UsageError(f"{file} is a link of another account, and is not followed", hint="name a file with -c")
     try:
         there = followed(file).exists()
     except (OSError, ValueError) as error:
@@ -195,7 +199,7 @@ def _existing(file: Path) -> Cluster | None:
         gone = isinstance(error, FileNotFoundError)
         hint = "does the current folder still exist?" if gone else "give another file with -c"
         raise UsageError(f"{file} cannot be found: {reason}", hint=hint) from error
-    return clusterfile.load(file) if there else None
+    return (clusterfile.load(file) if typed else default_cluster()) if there else None
 
 
 def _with_switches(machines: Cluster, existing: Cluster | None, named: Sequence[str]) -> Cluster:

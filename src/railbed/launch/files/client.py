@@ -23,6 +23,8 @@ COMMON = ("model.writers", f"{HERE}.guard", f"{HERE}.storage")
 SERVER = (*COMMON, f"{HERE}.server")
 RELAY = (*COMMON, f"{HERE}.pieces", f"{HERE}.partial", f"{HERE}.peers", f"{HERE}.relay")
 """Programs, as the modules that are sent to a node; each needs only those before it."""
+INVALID = (TypeError, ValueError, KeyError, AttributeError, ArithmeticError)
+"""What an answer with fields of other kinds raises where it is used."""
 START = """\
 import json, sys, types
 for name, text in json.loads({modules!r}).items():
@@ -71,7 +73,10 @@ async def file_client(
     async with fleet.open(node, f"exec {quote_words(interpreter)} -I -B -c '{start}'") as remote:
         client = FileClient(remote, interpreter)
         await client.write(program + encode(dict(request)))
-        yield client
+        try:
+            yield client
+        except INVALID as error:
+            raise NodeRefuses("it sent an answer with missing or wrong fields") from error
 
 
 class FileClient:
@@ -101,6 +106,8 @@ class FileClient:
 
     async def raw(self, size: int) -> AsyncIterator[bytes]:
         """Yield that many bytes."""
+        if size < 0:
+            raise ValueError(f"{size} bytes")
         while size:
             if not self._buffer:
                 await self._read()

@@ -87,6 +87,12 @@ class ClassMap:
     matches: tuple[str, ...] = ()
     """Its `match` lines, without that word."""
 
+    def __post_init__(self) -> None:
+        """Raise ParseError if a line has something other than numbers: rules expect that they can be used."""
+        for match in self.matches:
+            tuple(_dscps(match))
+        _ = self.qos_groups
+
     @property
     def dscps(self) -> frozenset[int]:
         """The DSCPs that suffice for a match: with `match-all`, only if nothing else has to match."""

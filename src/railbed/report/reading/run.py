@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 from railbed.errors import UsageError
 from railbed.model.events import Flow, FlowRates, GenerationStarted
 from railbed.model.record import OF_STATE, Change, Event, Finding, Measurement
+from railbed.model.regular import read_regular
 from railbed.model.text.scrub import scrub
 from railbed.report.reading.clock import ForwardClock
 from railbed.report.reading.packets import flow_measurements
@@ -170,6 +171,6 @@ def measurements_in(folder: Path) -> Iterator[Measurement]:
 
 def _cluster_text(folder: Path) -> str:
     try:
-        return scrub((folder / CLUSTER).read_bytes()).decode("utf-8", "replace")
+        return scrub(read_regular(folder / CLUSTER)).decode("utf-8", "replace")
     except OSError:
         return ""

@@ -13,6 +13,7 @@ from pydantic_core import from_json
 
 from railbed.errors import UsageError, os_reason
 from railbed.model.record import Event, Finding
+from railbed.model.regular import open_regular
 from railbed.model.series import METERS, Series
 from railbed.store.records import read_record
 
@@ -47,21 +48,19 @@ class RecordFollower:
     def refresh(self) -> bool:
         """Read complete new lines; return whether there were any."""
         try:
-            descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+            file = open_regular(self._path)
         except FileNotFoundError:
             return False  # a run that died before its first record, or without notes
         except OSError as error:
             raise UsageError(f"{self._path} cannot be read: {os_reason(error)}") from error
         is_new = False
-        try:
-            while data := os.pread(descriptor, _BLOCK, self._offset):
+        with file:
+            while data := os.pread(file.fileno(), _BLOCK, self._offset):
                 self._offset += len(data)
                 *lines, self._rest = (self._rest + data).split(b"\n")
                 is_new |= bool(lines)
                 for line in lines:
                     self._take(line)
-        finally:
-            os.close(descriptor)
         return is_new
 
     def _take(self, line: bytes) -> None:

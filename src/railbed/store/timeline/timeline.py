@@ -123,7 +123,9 @@ class Timeline:
     def marks(self) -> Sequence[Mark]:
         """Return what happened, in the order of time."""
         if self._marks is None:
-            self._marks = sorted([*marks_of(self.events()), *self._pauses.marks(live=self.live)])
+            marks = [*marks_of(self.events()), *self._pauses.marks(live=self.live)]
+            # Without the generation, which some marks do not have.
+            self._marks = sorted(marks, key=lambda mark: mark[:4])
         return self._marks
 
     def events(self) -> Sequence[Event]:

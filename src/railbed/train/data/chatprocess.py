@@ -32,10 +32,14 @@ Rendered = tuple[str, list[Span]]
 
 
 class TemplateProcess:
-    """Renders conversations with a template that is not trusted; it starts with the first of them."""
+    """Renders conversations with a template that is not trusted; it starts with the first of them.
 
-    def __init__(self, template: ChatTemplate, *, cpu_seconds: int = CPU_SECONDS) -> None:
+    With `prompts`, each ends with the start of an answer, and answers in it are not looked for.
+    """
+
+    def __init__(self, template: ChatTemplate, *, prompts: bool = False, cpu_seconds: int = CPU_SECONDS) -> None:
         self._template = template
+        self._prompts = prompts
         self._cpu_seconds = cpu_seconds
         self._process: subprocess.Popen[bytes] | None = None
         self._received = bytearray()
@@ -62,7 +66,7 @@ class TemplateProcess:
     def _send(self, content: object) -> None:
         if self._process is None:
             self._process = self._start()
-            self._send([self._template.source, dict(self._template.tokens), self._cpu_seconds])
+            self._send([self._template.source, dict(self._template.tokens), self._prompts, self._cpu_seconds])
         assert self._process.stdin
         try:
             self._process.stdin.write(json.dumps(content).encode() + b"\n")
@@ -109,19 +113,19 @@ def main() -> None:
     """Answer what standard input asks for."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    source, tokens, seconds = json.loads(sys.stdin.buffer.readline())
+    source, tokens, prompts, seconds = json.loads(sys.stdin.buffer.readline())
     template = ChatTemplate(source, tokens)
     while line := sys.stdin.buffer.readline():
         for messages in json.loads(line):
             limit = math.ceil(time.process_time()) + seconds
             resource.setrlimit(resource.RLIMIT_CPU, (limit, resource.RLIM_INFINITY))
-            sys.stdout.buffer.write(json.dumps(_answer(template, messages)).encode() + b"\n")
+            sys.stdout.buffer.write(json.dumps(_answer(template, messages, prompts=prompts)).encode() + b"\n")
             sys.stdout.buffer.flush()
 
 
-def _answer(template: ChatTemplate, messages: Messages) -> dict[str, Any]:
+def _answer(template: ChatTemplate, messages: Messages, *, prompts: bool) -> dict[str, Any]:
     try:
-        text, answers = template.with_answers(messages)
+        text, answers = (template.render(messages, prompts=True), []) if prompts else template.with_answers(messages)
     except TemplateRefused as refusal:
         return {"refused": str(refusal)}
     except MemoryError:

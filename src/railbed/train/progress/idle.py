@@ -16,6 +16,8 @@ from typing import Any
 from railbed.model.record import Measurement
 
 IDLE = "idle_seconds"
+MOST_STEPS = 1000
+"""Steps that some ranks have not reported yet: ranks are in step, so more are those of a rank that makes them up."""
 
 
 @dataclass(slots=True)
@@ -30,6 +32,8 @@ class IdleTimes:
         """Add a message of a rank; return the idle times of a step once all ranks have reported it."""
         match message:
             case {"kind": "progress", "step": int(step), "allreduce_exposed_seconds": int() | float() as seconds}:
+                if step not in self._waits and len(self._waits) >= MOST_STEPS:
+                    del self._waits[next(iter(self._waits))]
                 waits = self._waits.setdefault(step, {})
                 waits[rank] = node, float(seconds)
                 if len(waits) == self.world:

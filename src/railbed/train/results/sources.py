@@ -73,11 +73,11 @@ async def weights_sources(
         request = {"do": "read", "workdir": cluster.training.workdir, "folder": f"runs/{run}/{node}", "name": MANIFEST}
         try:
             async with file_client(fleet, node, cluster.interpreter_of(node), request) as remote:
-                texts = (await remote.answer("texts"))["texts"]
+                texts = dict((await remote.answer("texts"))["texts"])
         except DeviceError as error:
             silent[node] = error
             return []
-        return [source for name, text in texts.items() if (source := _source(node, name, text))]
+        return [source for name, text in texts.items() if (source := _source(node, name, str(text)))]
 
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(ask(node)) for node in cluster.nodes]
@@ -95,7 +95,7 @@ def _source(node: str, name: str, text: str) -> WeightsSource | None:
         content = json.loads(text)
         size = sum(int(size) for _, size in content["files"].values())
         return WeightsSource(node=node, step=int(content["step"]), written=written, size=size)
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         return None
 
 

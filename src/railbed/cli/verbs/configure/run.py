@@ -34,10 +34,8 @@ from railbed.model.text.amount import plural
 from railbed.parsing.nexus.switch_lock import Holder
 from railbed.store import RunKind, is_own_folder, list_runs, runs_folder, write_atomically
 from railbed.store.lock import only_one
-from railbed.store.undo import FILE as UNDO_FILE
 from railbed.store.undo import (
     devices_to_undo,
-    is_own_undo,
     read_results,
     read_undo,
     save_undo,
@@ -223,7 +221,7 @@ def _undo_request(cluster: Cluster, wanted: Wanted, callbacks: Callbacks) -> Und
     """Return what to undo: a fix for each device."""
     only = _devices(cluster, wanted)
     folder = chosen_run(wanted.undo, _undoable(cluster, only))
-    fixes, later = _fixes_of(cluster, folder, only)
+    fixes, later = _fixes_of(cluster, folder, only, own=wanted.yes)
     if not fixes:
         raise UsageError(f"{folder.name} has nothing to undo", hint="it changed nothing, or was already undone")
     for device, fix in fixes.items():
@@ -233,11 +231,6 @@ def _undo_request(cluster: Cluster, wanted: Wanted, callbacks: Callbacks) -> Und
                 f"{later[device]} changed {device} after {folder.name}",
                 hint=f"undo that first: `railbed configure --undo {later[device]}`",
             )
-    if wanted.yes and not is_own_undo(folder):
-        raise UsageError(
-            f"{folder.name} has no proof that its {UNDO_FILE} was saved by you on this machine",
-            hint="leave out --yes, and read what would be executed",
-        )
     changes, results = read_results(folder)
     return UndoRequest(
         terms=UndoTerms(run=folder.name, overwrite=wanted.overwrite),
@@ -257,11 +250,13 @@ def _undoable(cluster: Cluster, only: frozenset[str]) -> RunKind:
     )
 
 
-def _fixes_of(cluster: Cluster, folder: Path, only: frozenset[str]) -> tuple[dict[str, Fix], dict[str, str]]:
+def _fixes_of(
+    cluster: Cluster, folder: Path, only: frozenset[str], *, own: bool = False
+) -> tuple[dict[str, Fix], dict[str, str]]:
     """Return the fixes that undo a run, by device, and the devices that a later run has changed, by run."""
     attempts, later = devices_to_undo(cluster.name, folder.name)
     # The last fix that was saved for a device is the most exact.
-    fixes = {fix.device: fix for fix in reversed(read_undo(folder))}
+    fixes = {fix.device: fix for fix in reversed(read_undo(folder, own=own))}
     # Before its undo is saved, a node is untouched; a switch may be locked.
     fixes |= {
         attempt.device: _unlock(attempt.device)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from railbed.cli.options import DEFAULT_CLUSTER, ClusterOption, JsonOption, TimeoutOption
 from railbed.cli.run_kinds import WATCHABLE, chosen_run
-from railbed.cli.site import built_in_local, given_cluster
+from railbed.cli.site import built_in_local, default_cluster, given_cluster
 from railbed.cli.verbs.watch.options import (
     AddressOption,
     ExporterOption,
@@ -109,7 +109,6 @@ def _write_monitoring(
     from railbed.web.monitoring.service import DEFAULT_PORT, Listening
 
     file = cluster or DEFAULT_CLUSTER
-    site = given_cluster(file, None)
-    assert site is not None, "a named file gives a cluster"
+    site = given_cluster(cluster, None) or default_cluster()
     where = Listening(address=address, port=DEFAULT_PORT if port is None else port, interval=interval)
     return write_monitoring_files(folder, site, file, where, as_json=as_json)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from railbed.errors import ModelError, UsageError
-from railbed.train.base.files import TOKENIZER, chat_template
+from railbed.train.base.files import TOKENIZER
 from railbed.train.base.folder import ModelFolder
+from railbed.train.data.chat import ChatTemplate, TemplateRefused
+from railbed.train.data.chatprocess import TemplateProcess
 from railbed.train.results.adapter import AdapterFolder, Base
 from railbed.train.worker.io.weights import Weights, open_tensors
 from railbed.train.worker.models.base import Scorer
@@ -48,7 +51,9 @@ class PretrainedSpeaker(Speaker):
     def __init__(self, folder: ModelFolder, device: torch.device, adapter: AdapterFolder | None = None) -> None:
         base = adapter.base if adapter else Base(path=folder.path)
         self._model = load(folder, base, device, as_stored=adapter is None)
-        self._tokenizer = _tokenizer(folder, adapter)
+        path = _tokenizer_folder(folder, adapter)
+        self._template = ChatTemplate.of(path)  # refuses a damaged file in one sentence
+        self._tokenizer = _tokenizer(path)
         if adapter:
             open_tensors(adapter.path / "adapter_model.safetensors")
             self._model = library("peft").PeftModel.from_pretrained(self._model, str(adapter.path), **LOCAL)
@@ -56,7 +61,7 @@ class PretrainedSpeaker(Speaker):
         self._model.eval()
         self._has_adapter = adapter is not None
         self.scorer = PretrainedScorer(self._model, folder.context)
-        self.is_chat = bool(self._tokenizer.chat_template)
+        self.is_chat = self._template is not None
         end = self._tokenizer.eos_token_id
         self.ends = folder.ends | ({end} if isinstance(end, int) else frozenset())
         self.architecture = folder.architecture
@@ -66,22 +71,22 @@ class PretrainedSpeaker(Speaker):
     def encode(self, prompt: str, *, chat: bool) -> list[int]:
         """Return the tokens of a prompt; with `chat`, as a user's message in the chat template."""
         if chat:
-            if not self.is_chat:
+            if self._template is None:
                 raise UsageError("the tokenizer of this model has no chat template", hint="leave --chat out")
-            return self._from_template(prompt)
+            return self._from_template(self._template, prompt)
         start = self._tokenizer.bos_token_id
         tokens: list[int] = self._tokenizer(prompt)["input_ids"] if prompt else []
         if not tokens and start is None:
             raise UsageError("this model needs a prompt: its tokenizer has no token that begins a text")
         return tokens or [start]
 
-    def _from_template(self, prompt: str) -> list[int]:
-        """Put a prompt into the model's template, which transformers renders in a sandbox."""
-        messages = [{"role": "user", "content": prompt}]
+    def _from_template(self, template: ChatTemplate, prompt: str) -> list[int]:
+        """Put a prompt into the model's template, which is a program and runs within limits."""
         try:
-            text = self._tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
-        except Exception as error:
-            raise ModelError(f"the chat template of this model does not work: {str(error)[:200]}") from None
+            with TemplateProcess(template, prompts=True) as process:
+                ((text, _),) = process.render([[{"role": "user", "content": prompt}]])
+        except TemplateRefused as refusal:
+            raise ModelError(f"this model cannot be given a prompt: {refusal}", hint="use --no-chat") from None
         tokens: list[int] = self._tokenizer(text, add_special_tokens=False)["input_ids"]
         return tokens
 
@@ -137,11 +142,12 @@ def _stored_type(folder: ModelFolder, device: torch.device) -> torch.dtype:
     return stored
 
 
-def _tokenizer(folder: ModelFolder, adapter: AdapterFolder | None) -> Any:  # noqa: ANN401 -- one of many classes
-    """Return the tokenizer beside the adapter if there is one, otherwise that of the model."""
-    beside = adapter and (adapter.path / TOKENIZER).is_file()
-    path = adapter.path if adapter and beside else folder.path
-    chat_template(path)  # refuses a damaged file in one sentence
+def _tokenizer_folder(folder: ModelFolder, adapter: AdapterFolder | None) -> Path:
+    """Return the folder of the tokenizer: the adapter's if it has one, otherwise the model's."""
+    return adapter.path if adapter and (adapter.path / TOKENIZER).is_file() else folder.path
+
+
+def _tokenizer(path: Path) -> Any:  # noqa: ANN401 -- one of many classes
     try:
         return library("transformers").AutoTokenizer.from_pretrained(str(path), **LOCAL)
     except (ValueError, KeyError, ImportError, OSError, TypeError) as error:
