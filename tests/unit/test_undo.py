@@ -66,6 +66,15 @@ def test_an_undo_that_was_cut_short_is_offered_again(outcome: Outcome | None) ->
     assert to_undo(second) == ([], {}), "the run itself is undone, not its undo"
 
 
+@pytest.mark.parametrize("outcome", [None, "unknown"])
+def test_an_undo_that_was_cut_short_is_unfinished_until_it_is_repeated(outcome: Outcome | None) -> None:
+    first = attempt("applied")
+    attempt(outcome, undoes=first, saved=False)
+    attempt("undone", undoes=first, saved=False)
+    assert unfinished_changes(CLUSTER) == {}
+    assert to_undo(first) == ([], {})
+
+
 @pytest.mark.parametrize("outcome", ["refused", "restored"])
 def test_an_undo_that_failed_can_be_tried_again(outcome: Outcome) -> None:
     first = attempt("applied")

@@ -166,7 +166,8 @@ def unfinished_changes(cluster: str) -> dict[str, Unfinished]:
     undone: set[tuple[str, str]] = set()
     for run, attempts in _changes_of(cluster):
         for device, attempt in attempts.items():
-            if device in settled or (device, run.id) in undone:
+            # An undo that was cut short is settled by the undo of the same run that came after it.
+            if device in settled or (device, attempt.undoes or run.id) in undone:
                 continue
             if attempt.outcome == "undone" and attempt.undoes:
                 undone.add((device, attempt.undoes))
