@@ -6,7 +6,6 @@ import json
 import re
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,7 @@ from railbed import clusterfile
 from railbed.probes.pending_change import FOLDER, LOCK
 from tests.support.background import Background
 from tests.support.cli import RAILBED, environment
-from tests.support.configuring import applied, changes, configure, named, runs_of
+from tests.support.configuring import address_command, applied, changes, configure, named, runs_of
 from tests.support.labs import RunningLab, cache_variables, call
 from tests.support.ranks import wait_for
 from tests.support.terminal import Terminal
@@ -108,29 +107,6 @@ def test_without_a_terminal_nothing_is_changed_unless_yes_is_given(lab: RunningL
 def on_a_terminal(lab: RunningLab, *options: str) -> Terminal:
     command = [RAILBED, "configure", "--apply", "--cluster", str(lab.cluster), "--timeout", "120", *options]
     return Terminal(command, lab.folder, environment(**cache_variables()))
-
-
-INTERCEPT = """\
-ip=$(readlink -f "$(command -v ip)") && cp "$ip" /run/ip.real && cat >/run/ip <<'END' &&
-#!/bin/sh
-case "$*" in
-"addr replace"*) {script} ;;
-*) exec /run/ip.real "$@" ;;
-esac
-END
-chmod 755 /run/ip && mount --bind /run/ip "$ip"
-"""
-RELEASE = 'umount "$(readlink -f "$(command -v ip)")"; rm -f /run/ip /run/ip.real /run/waiting'
-
-
-@contextmanager
-def address_command(lab: RunningLab, node: str, script: str) -> Iterator[None]:
-    """Have `ip addr replace` on a node run a script instead."""
-    assert lab.run_inside(node, INTERCEPT.replace("{script}", script)).code == 0
-    try:
-        yield
-    finally:
-        assert lab.run_inside(node, RELEASE).code == 0
 
 
 def test_a_step_that_fails_restores_its_device_and_not_the_others(lab: RunningLab) -> None:
