@@ -15,6 +15,8 @@ from railbed.probes.pending_change import FOLDER, LOCK
 from tests.support.background import Background
 from tests.support.cli import RAILBED, environment
 from tests.support.configuring import address_command, applied, changes, configure, named, runs_of
+from tests.support.kills.changes import UndoKilled
+from tests.support.kills.scenario import attack
 from tests.support.labs import RunningLab, cache_variables, call
 from tests.support.ranks import wait_for
 from tests.support.terminal import Terminal
@@ -165,6 +167,15 @@ def test_a_run_that_is_cut_short_is_restored_reported_and_can_be_undone(
     assert state(lab) == before
     applied(lab)
     assert named(configure(lab), "change_unfinished") == []
+
+
+def test_an_undo_that_is_killed_is_reported_until_it_is_repeated(netns_lab: RunningLab, tmp_path: Path) -> None:
+    lab = netns_lab.seen_from(tmp_path, nodes=2)
+    undo = UndoKilled(tmp_path, lab.name, site=lab, only=",".join(NODES))
+    try:
+        assert attack(undo, kills=2, seed=1) == []
+    finally:
+        undo.heal()
 
 
 CUT = """touch /run/waiting; pid=$$

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
-from railbed.lab.folder import load_labs
 from tests.support.benchsite import processes_with
+from tests.support.cli import Result
 from tests.support.kills.scenario import Killed, Scenario
 
 NAME = "killed"
@@ -29,7 +31,8 @@ class LabUpKilled(Scenario):
     """A lab that comes up. Its processes run on: those that nothing ends are what `lab down` leaves."""
 
     leaves_nothing: ClassVar = False
-    before: set[str] = field(default_factory=networks)
+    ids: set[str] = field(default_factory=set)
+    """Of all labs that were ever seen in the cache; their namespaces have such names."""
 
     def __post_init__(self) -> None:
         self.cache = self.folder / "cache"
@@ -42,9 +45,20 @@ class LabUpKilled(Scenario):
     def clean(self) -> None:
         if list(self.cache.glob("labs/*")):
             self.railbed(*DOWN)
-        assert self.left() == set()
+        assert (left := self.left()) == set(), left
         shutil.rmtree(self.cache, ignore_errors=True)
-        self.before = networks()
+
+    def railbed(self, *arguments: str | Path) -> Result:
+        self.note_ids()
+        result = super().railbed(*arguments)
+        self.note_ids()
+        return result
+
+    def note_ids(self) -> None:
+        """Note which labs are in the cache."""
+        for path in self.cache.glob("labs/*/lab.json"):
+            with suppress(FileNotFoundError):
+                self.ids.add(json.loads(path.read_text())["id"])
 
     def verify(self, killed: Killed) -> None:  # noqa: ARG002
         status = self.railbed("lab", "status")
@@ -65,14 +79,13 @@ class LabUpKilled(Scenario):
         """Take the lab down, and see that nothing is left."""
         down = self.railbed(*DOWN)
         assert down.code == 0, down
-        assert self.left() == set()
+        assert (left := self.left()) == set(), left
 
     def left(self) -> set[str]:
-        """Return new namespaces and interfaces that belong to no lab, and processes and files of labs of this cache."""
+        """Return the namespaces, interfaces, processes and files of the labs of this cache."""
         deadline = time.monotonic() + GONE_SECONDS
         while True:
-            known = {lab.id for lab in load_labs()}
-            left = {name for name in networks() - self.before if name.split("-")[1] not in known}
+            left = {name for name in networks() if name.split("-")[1] in self.ids}
             left.update(processes_with(f"{self.cache}/labs/"), map(str, self.cache.glob("labs/*")))
             if not left or time.monotonic() > deadline:
                 return left
@@ -99,7 +112,7 @@ class LabDownKilled(LabUpKilled):
         else:
             again = self.railbed(*DOWN)
             assert (again.code, f"there is no lab called '{NAME}'" in again.err) == (2, True), again
-            assert self.left() == set()
+            assert (left := self.left()) == set(), left
         again = self.railbed(*UP)
         assert again.code == 0, again
         self.assert_down()
