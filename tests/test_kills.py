@@ -128,11 +128,12 @@ def test_labs(tmp_path: Path, verb: str, scenario: type[LabUpKilled]) -> None:
 
 
 @pytest.mark.xdist_group("slurm")
-def test_submit(slurm_lab: RunningLab, slurm_python: dict[str, Path]) -> None:
+@pytest.mark.parametrize("followed", [True, False], ids=["followed", "alone"])
+def test_submit(slurm_lab: RunningLab, slurm_python: dict[str, Path], followed: bool) -> None:
     with user_of(slurm_lab, "nobody", slurm_python["nobody"]) as user:
-        attacked = SubmitKilled(user.folder, slurm_lab.name, user=user)
+        attacked = SubmitKilled(user.folder, slurm_lab.name, user=user, followed=followed)
         try:
-            assert_holds(attacked, kills("submit"))
+            assert_holds(attacked, kills("submit", 2))
         finally:
             attacked.clean()
 

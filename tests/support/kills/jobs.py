@@ -27,11 +27,21 @@ class SubmitKilled(Scenario):
 
     leaves_nothing: ClassVar = False
     user: User = field(kw_only=True)
+    followed: bool = True
+    """Without following the job it ends within seconds: more kills come while the job is being submitted."""
 
     @property
     def arguments(self) -> Sequence[str]:
         options = ("--nodes", "1", "--no-check", "--sample", "0")
-        return ["submit", "train", "small.yaml", "--set", "steps=20", *options]
+        return [
+            "submit",
+            "train",
+            "small.yaml",
+            "--set",
+            "steps=20",
+            *options,
+            *([] if self.followed else ["--no-follow"]),
+        ]
 
     def railbed(self, *arguments: str | Path) -> Result:
         return self.user.railbed(*map(str, arguments))

@@ -151,12 +151,13 @@ class Scenario(ABC):
         listing = self.railbed("runs", "--json")
         assert listing.code == 0, listing
         listed = {run["id"]: run for run in map(json.loads, listing.out.splitlines())}
+        start_again = ["railbed", *self.arguments, "--json"]
         if killed.run is None or not (killed.run / "run.json").exists():
             assert killed.run is None or killed.run.name not in listed
-            return ["railbed", *self.arguments]
+            return start_again
         run = listed[killed.run.name]
         if run["status"] == "done":  # it was about to exit
-            return ["railbed", *self.arguments]
+            return start_again
         assert run["status"] == "died", run
         shown = self.railbed("runs")
         assert f"{killed.run.name} was killed; to continue: {run['next']}\n" in shown.out, shown
