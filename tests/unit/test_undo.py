@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,10 +15,11 @@ from railbed.errors import UsageError
 from railbed.model import events
 from railbed.model.events.configure import Outcome
 from railbed.model.fix import Fix, Persistence, run
-from railbed.store import open_run
+from railbed.store import open_run, undo
 from railbed.store.undo import (
     Unfinished,
     devices_to_undo,
+    is_own_undo,
     read_undo,
     save_undo,
     unfinished_changes,
@@ -106,6 +110,35 @@ def test_before_its_undo_was_saved_a_change_is_not_in_the_way_of_others() -> Non
     assert to_undo(first) == (["d"], {})
     (locked,) = devices_to_undo(CLUSTER, second)[0]
     assert not locked.saved
+
+
+class Killed(BaseException):
+    """Stands for the death of the process."""
+
+
+@pytest.mark.parametrize("step", range(5))
+def test_an_undo_is_proven_wherever_its_saving_is_cut_short(
+    step: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two devices, the second is being saved: the undo of the first is needed, and --yes must do."""
+    name, calls = attempt("applied"), iter(range(5))
+    original = undo.prove
+
+    def step_or_die(act: Callable[..., None]) -> Callable[..., None]:
+        def wrapped(*arguments: Any) -> None:
+            if next(calls) == step:
+                raise Killed
+            act(*arguments)
+            if next(calls) == step:
+                raise Killed
+
+        return wrapped
+
+    monkeypatch.setattr(undo, "prove", step_or_die(original))
+    with suppress(Killed):
+        save_undo(tmp_path / name, Fix(device="e", apply=run("true"), undo=(), persistence=Persistence.KEPT))
+    assert is_own_undo(tmp_path / name)
+    assert "d" in {fix.device for fix in read_undo(tmp_path / name)}
 
 
 def damage(name: str, line: bytes, folder: Path) -> None:
