@@ -15,7 +15,7 @@ from railbed.errors import UsageError
 from railbed.model import events
 from railbed.model.events.configure import Outcome
 from railbed.model.fix import Fix, Persistence, run
-from railbed.store import open_run, undo
+from railbed.store import open_run, ownership, undo
 from railbed.store.undo import (
     Unfinished,
     devices_to_undo,
@@ -122,7 +122,6 @@ def test_an_undo_is_proven_wherever_its_saving_is_cut_short(
 ) -> None:
     """Of two devices, the second is being saved: the undo of the first is needed, and --yes must do."""
     name, calls = attempt("applied"), iter(range(5))
-    original = undo.prove
 
     def step_or_die(act: Callable[..., None]) -> Callable[..., None]:
         def wrapped(*arguments: Any) -> None:
@@ -134,7 +133,7 @@ def test_an_undo_is_proven_wherever_its_saving_is_cut_short(
 
         return wrapped
 
-    monkeypatch.setattr(undo, "prove", step_or_die(original))
+    monkeypatch.setattr(undo, "prove", step_or_die(ownership.prove))
     with suppress(Killed):
         save_undo(tmp_path / name, Fix(device="e", apply=run("true"), undo=(), persistence=Persistence.KEPT))
     assert is_own_undo(tmp_path / name)
