@@ -100,7 +100,7 @@ soak-x86: setup-dev
 # The tests marked `soak`: random faults, every bench experiment and every collective on emulated machines.
 soak-tests: setup-dev
 	@sh tools/packages.sh cmake g++ make
-	@echo "soak-tests takes about 35 minutes on two cores"
+	@echo "soak-tests takes about an hour on two cores"
 	@$(BIN)/pytest --soak -n 3 --dist loadgroup --no-loadscope-reorder --durations=0 --durations-min=1
 
 clean:

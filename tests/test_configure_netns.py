@@ -6,7 +6,6 @@ import json
 import re
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,9 @@ from railbed import clusterfile
 from railbed.probes.pending_change import FOLDER, LOCK
 from tests.support.background import Background
 from tests.support.cli import RAILBED, environment
-from tests.support.configuring import applied, changes, configure, named, runs_of
+from tests.support.configuring import address_command, applied, changes, configure, named, runs_of
+from tests.support.kills.changes import UndoKilled
+from tests.support.kills.scenario import attack
 from tests.support.labs import RunningLab, cache_variables, call
 from tests.support.ranks import wait_for
 from tests.support.terminal import Terminal
@@ -110,29 +111,6 @@ def on_a_terminal(lab: RunningLab, *options: str) -> Terminal:
     return Terminal(command, lab.folder, environment(**cache_variables()))
 
 
-INTERCEPT = """\
-ip=$(readlink -f "$(command -v ip)") && cp "$ip" /run/ip.real && cat >/run/ip <<'END' &&
-#!/bin/sh
-case "$*" in
-"addr replace"*) {script} ;;
-*) exec /run/ip.real "$@" ;;
-esac
-END
-chmod 755 /run/ip && mount --bind /run/ip "$ip"
-"""
-RELEASE = 'umount "$(readlink -f "$(command -v ip)")"; rm -f /run/ip /run/ip.real /run/waiting'
-
-
-@contextmanager
-def address_command(lab: RunningLab, node: str, script: str) -> Iterator[None]:
-    """Have `ip addr replace` on a node run a script instead."""
-    assert lab.run_inside(node, INTERCEPT.replace("{script}", script)).code == 0
-    try:
-        yield
-    finally:
-        assert lab.run_inside(node, RELEASE).code == 0
-
-
 def test_a_step_that_fails_restores_its_device_and_not_the_others(lab: RunningLab) -> None:
     address = rail_address(lab, "node1")
     assert lab.run_inside("node1", f"ip addr del {address} dev rail0").code == 0
@@ -189,6 +167,15 @@ def test_a_run_that_is_cut_short_is_restored_reported_and_can_be_undone(
     assert state(lab) == before
     applied(lab)
     assert named(configure(lab), "change_unfinished") == []
+
+
+def test_an_undo_that_is_killed_is_reported_until_it_is_repeated(netns_lab: RunningLab, tmp_path: Path) -> None:
+    lab = netns_lab.seen_from(tmp_path, nodes=2)
+    undo = UndoKilled(tmp_path, lab.name, site=lab, only=",".join(NODES))
+    try:
+        assert attack(undo, kills=2, seed=1) == []
+    finally:
+        undo.heal()
 
 
 CUT = """touch /run/waiting; pid=$$

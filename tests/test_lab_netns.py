@@ -26,6 +26,8 @@ from railbed.transport.base import targets_of
 from railbed.transport.connect import live_connector
 from tests.support.benchsite import processes_with
 from tests.support.cli import RAILBED, Result, environment, railbed
+from tests.support.kills.labs import LabDownKilled
+from tests.support.kills.scenario import attack
 from tests.support.labs import RunningLab, call, end_up_at, running_lab
 
 pytestmark = [pytest.mark.netns, pytest.mark.xdist_group("netns")]
@@ -347,6 +349,12 @@ def test_an_up_that_is_ended_leaves_nothing(tmp_path: Path, number: signal.Signa
     before = networks()
     end_up_at(event, number, tmp_path, "--nodes", "4", "--name", "ended", RAILBED_CACHE=str(tmp_path / "cache"))
     down_leaves_nothing(tmp_path, "ended", number, before)
+
+
+def test_a_down_that_is_killed_is_completed_by_the_next(tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("labs need root")
+    assert attack(LabDownKilled(tmp_path), kills=1, seed=1) == []
 
 
 @pytest.mark.soak

@@ -9,6 +9,18 @@ from typing import Any
 from tests.support.cli import Result
 from tests.support.labs import RunningLab
 
+INTERCEPT = """\
+ip=$(readlink -f "$(command -v ip)") && cp "$ip" /run/ip.real && cat >/run/ip <<'END' &&
+#!/bin/sh
+case "$*" in
+"addr replace"*) {script} ;;
+*) exec /run/ip.real "$@" ;;
+esac
+END
+chmod 755 /run/ip && mount --bind /run/ip "$ip"
+"""
+RELEASE = 'umount "$(readlink -f "$(command -v ip)")"; rm -f /run/ip /run/ip.real /run/waiting'
+
 
 def configure(lab: RunningLab, *options: str) -> Result:
     return lab.railbed("configure", "--json", "--timeout", "120", *options)
@@ -59,3 +71,13 @@ def factory_switch(switch_lab: RunningLab, lab: RunningLab) -> Iterator[None]:
         show(lab, "clear checkpoint database ; terminal dont-ask ; write erase")
         switch_lab.fault("kill", "nexus")
         switch_lab.heal()
+
+
+@contextmanager
+def address_command(lab: RunningLab, node: str, script: str) -> Iterator[None]:
+    """Have `ip addr replace` on a node run a script instead."""
+    assert lab.run_inside(node, INTERCEPT.replace("{script}", script)).code == 0
+    try:
+        yield
+    finally:
+        assert lab.run_inside(node, RELEASE).code == 0

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,7 +15,7 @@ from railbed.errors import UsageError
 from railbed.model import events
 from railbed.model.events.configure import Outcome
 from railbed.model.fix import Fix, Persistence, run
-from railbed.store import open_run
+from railbed.store import open_run, proof, undo
 from railbed.store.proof import prove
 from railbed.store.undo import (
     SUBJECT,
@@ -68,6 +71,15 @@ def test_an_undo_that_was_cut_short_is_offered_again(outcome: Outcome | None) ->
     assert to_undo(second) == ([], {}), "the run itself is undone, not its undo"
 
 
+@pytest.mark.parametrize("outcome", [None, "unknown"])
+def test_an_undo_that_was_cut_short_is_unfinished_until_it_is_repeated(outcome: Outcome | None) -> None:
+    first = attempt("applied")
+    attempt(outcome, undoes=first, saved=False)
+    attempt("undone", undoes=first, saved=False)
+    assert unfinished_changes(CLUSTER) == {}
+    assert to_undo(first) == ([], {})
+
+
 @pytest.mark.parametrize("outcome", ["refused", "restored"])
 def test_an_undo_that_failed_can_be_tried_again(outcome: Outcome) -> None:
     first = attempt("applied")
@@ -99,6 +111,33 @@ def test_before_its_undo_was_saved_a_change_is_not_in_the_way_of_others() -> Non
     assert to_undo(first) == (["d"], {})
     (locked,) = devices_to_undo(CLUSTER, second)[0]
     assert not locked.saved
+
+
+class Killed(BaseException):
+    """Stands for the death of the process."""
+
+
+@pytest.mark.parametrize("step", range(5))
+def test_an_undo_is_proven_wherever_its_saving_is_cut_short(
+    step: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two devices, the second is being saved: the undo of the first is needed, and --yes must do."""
+    name, calls = attempt("applied"), iter(range(5))
+
+    def step_or_die(act: Callable[..., None]) -> Callable[..., None]:
+        def wrapped(*arguments: Any) -> None:
+            if next(calls) == step:
+                raise Killed
+            act(*arguments)
+            if next(calls) == step:
+                raise Killed
+
+        return wrapped
+
+    monkeypatch.setattr(undo, "prove", step_or_die(proof.prove))
+    with suppress(Killed):
+        save_undo(tmp_path / name, Fix(device="e", apply=run("true"), undo=(), persistence=Persistence.KEPT))
+    assert "d" in {fix.device for fix in read_undo(tmp_path / name, own=True)}
 
 
 def damage(name: str, line: bytes, folder: Path) -> None:

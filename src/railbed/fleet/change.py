@@ -4,7 +4,8 @@
 `configure`: the undo is saved first, and the device restores itself unless the change is confirmed in time.
 
 In both cases a guard on the device holds the undo, in its own session. Its input ends when our shell there ends: when
-railbed is killed, when the connection breaks, or when the time is up. Nothing that ends the shell ends the guard. Files
+railbed is killed, when the connection breaks, or when the time is up. Nothing that ends the shell ends the guard. If
+the guard itself is killed, the lock is free and has its text: a change in progress can still be confirmed. Files
 in FOLDER show its state. It is a folder of root alone, or nothing is changed: anybody who could create files beside the
 mark, or hold the lock, could stop the guard, or have a change that stays reported as undone:
 
@@ -41,6 +42,7 @@ from railbed.transport.base import Command
 BUSY, UNSAFE = 75, 77
 """The exit status if somebody else is changing the device, and if FOLDER is not a folder of root alone."""
 DAY = 24 * 3600
+POLL_SECONDS = 5
 CONFIRM_SECONDS = 120
 """How long a device waits for the confirmation of a change before it restores itself."""
 APPLY_SECONDS = 30.0
@@ -181,7 +183,9 @@ class _Guard:
 
     async def confirm(self) -> None:
         """Disarm the guard so that the change stays; raise NotChanged if it has already begun to undo."""
-        script = f"mv {self._mark} {self._mark}.kept && rm {self._mark}.kept"
+        # A guard that was killed cannot clear the lock, which only a guard that is alive holds.
+        clear = f"{{ command -v flock && flock -xn {LOCK} sh -c ': >{LOCK}'; }} >/dev/null 2>&1 || :"
+        script = f"mv {self._mark} {self._mark}.kept && rm {self._mark}.kept && {{ {clear}; }}"
         if reason := await self._run("confirm", script, APPLY_SECONDS):
             raise NotChanged(f"{self.fix.device} was restored, since the change was not confirmed in time: {reason}")
 
@@ -212,7 +216,7 @@ def guard_script(undo: Iterable[Step], mark: str, seconds: int, *, holder: str, 
     lock, begin, done, failed = ("-x", f"{clear}; {sign}", clear, ":") if alone else ("-s", ":", ":", sign)
     undoing = f"""umask 077
 : >{mark}
-cat 9>&-
+while read -r _; do :; done
 mv {mark} {mark}.undoing || [ -e {mark} ] || {{ {done}; exit 0; }}
 log={mark}.log
 : >$log || log=/dev/null
@@ -237,8 +241,17 @@ umask 077
 exec 9>>{LOCK}
 if command -v flock && ! flock {lock} -w 5 9; then {busy}; exit; fi
 {begin}
-{{ printf %s {shlex.quote(undoing)}; exec sleep {seconds} 9>&-; }} | setsid sh -c {shlex.quote(reading)}
+{{ exec 9>&-; printf %s {shlex.quote(undoing)}; {_waiting(seconds)}; }} | setsid sh -c {shlex.quote(reading)} &
+exec 9>&-
+wait $!
 """
+
+
+def _waiting(seconds: int) -> str:
+    """Return the commands that wait for a time, or until our shell or the guard is gone: each may be killed alone."""
+    pause = min(seconds, POLL_SECONDS)
+    both_live = "kill -0 $$ && echo"
+    return f"n={seconds // pause}; while [ $n -gt 0 ] && {both_live}; do sleep {pause} >/dev/null; n=$((n-1)); done"
 
 
 def private_folder() -> str:
@@ -260,12 +273,19 @@ done"""
 
 
 def undone_script(mark: str) -> str:
-    """Return a script that waits for the guard to end; if the undo failed, it fails with the undo's output."""
-    waiting = f"while [ -e {mark} ] || [ -e {mark}.undoing ]; do sleep 0.05; done; rm -f {mark}.busy"
-    return f"{waiting}; [ ! -e {mark}.failed ] || {{ cat {mark}.failed >&2; rm {mark}.failed; exit 1; }}"
+    """Return a script that waits for the guard to end; if the undo failed, it fails with the undo's output.
+
+    It also fails if the guard was killed: then nobody holds the lock any more.
+    """
+    pending = f"[ -e {mark} ] || [ -e {mark}.undoing ]"
+    killed = f"command -v flock >/dev/null && flock -xn {LOCK} true && {{ {pending}; }}"
+    waiting = f"while {pending}; do if {killed}; then echo {GUARD_KILLED} >&2; exit 1; fi; sleep 0.05; done"
+    failed = f"[ ! -e {mark}.failed ] || {{ cat {mark}.failed >&2; rm {mark}.failed; exit 1; }}"
+    return f"{waiting}; rm -f {mark}.busy; {failed}"
 
 
 NEWLINE = "\n"
+GUARD_KILLED = "the guard of the change was killed"
 DCB = "dcb "
 """A command that is tried twice. `dcb` of iproute2 numbers its requests with the second of the clock: if another second
 begins between its reading and its writing, it gets an answer with the wrong number: "Protocol error"."""

@@ -21,7 +21,7 @@ from railbed.model.fix import Fix
 from railbed.model.private import for_us_alone
 from railbed.model.record import Change, Finding, Record
 from railbed.model.regular import read_regular
-from railbed.store.proof import Unprovable, is_proven, prove
+from railbed.store.proof import Unprovable, is_proven, prove, upcoming
 from railbed.store.records import read_record
 from railbed.store.run import RECORDS, RunSummary, list_runs, read_run_in, record_lines, runs_folder
 from railbed.store.undo_steps import invalid_part
@@ -33,13 +33,21 @@ _FIX: TypeAdapter[Fix] = TypeAdapter(Fix)
 
 def save_undo(run: Path, undo: Fix) -> None:
     """Add the fix that undoes a change, and return when it is on disk."""
-    with open(run / FILE, "ab", opener=for_us_alone) as file:
-        file.write(to_json(undo) + b"\n")
+    line = to_json(undo) + b"\n"
+    with open(run / FILE, "a+b", opener=for_us_alone) as file:
+        file.seek(0)
+        content = file.read() + line
+        _prove(run, upcoming(SUBJECT), content)
+        file.write(line)
         file.flush()
         os.fsync(file.fileno())
+    _prove(run, SUBJECT, content)
+
+
+def _prove(run: Path, subject: str, content: bytes) -> None:
     with suppress(Unprovable, OSError):  # without a proof, the undo needs an answer to its question
         if about := read_run_in(run):
-            prove(run, about.id, {SUBJECT: read_regular(run / FILE)})
+            prove(run, about.id, {subject: content})
 
 
 def read_undo(run: Path, *, own: bool = False) -> list[Fix]:
@@ -167,7 +175,8 @@ def unfinished_changes(cluster: str) -> dict[str, Unfinished]:
     undone: set[tuple[str, str]] = set()
     for run, attempts in _changes_of(cluster):
         for device, attempt in attempts.items():
-            if device in settled or (device, run.id) in undone:
+            # An undo that was cut short is settled by the undo of the same run that came after it.
+            if device in settled or (device, attempt.undoes or run.id) in undone:
                 continue
             if attempt.outcome == "undone" and attempt.undoes:
                 undone.add((device, attempt.undoes))
