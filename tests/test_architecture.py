@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from railbed.launch.files.ship import modules_for_nodes
-from tests.support.source import SOURCE, statements, trees
+from tests.support.source import ROOT, SOURCE, SWITCHLAB, statements, trees
 
 pytestmark = pytest.mark.xdist_group("source")
 LAYERS = (
@@ -35,7 +35,8 @@ SIDEWAYS |= {("__main__", "cli"), ("cli", "web"), ("collective", "launch")}
 ALLOWED_TORCH = ("train/worker", "train/models", "bench/collective/worker", "collective")
 RUNTIME_OF = {
     "torch": ALLOWED_TORCH,
-    "asyncssh": ("transport/ssh", "lab/nexus/servers/"),
+    "asyncssh": ("transport/ssh",),
+    "switchlab": ("lab/",),
     "typer": ("cli/",),
     "rich": ("cli/",),
     "starlette": ("web/",),
@@ -146,11 +147,12 @@ def cycle(modules: Mapping[str, ast.AST]) -> list[str]:
 
 
 def module_name(path: Path) -> str:
-    return ".".join(["railbed", *path.relative_to(SOURCE).with_suffix("").parts]).removesuffix(".__init__")
+    return ".".join(path.relative_to(ROOT / "src").with_suffix("").parts).removesuffix(".__init__")
 
 
-def test_no_modules_import_each_other_in_a_circle() -> None:
-    assert cycle({module_name(path): tree for path, tree in trees().items()}) == []
+@pytest.mark.parametrize("package", [SOURCE, SWITCHLAB])
+def test_no_modules_import_each_other_in_a_circle(package: Path) -> None:
+    assert cycle({module_name(path): tree for path, tree in trees(package).items()}) == []
 
 
 @pytest.mark.parametrize(
@@ -193,10 +195,11 @@ def test_nodes_get_everything_that_runs_there() -> None:
 
 
 def test_files_and_functions_stay_small() -> None:
-    long_files = [str(path) for path in trees() if len(path.read_text().splitlines()) > 400]
+    every = {**trees(), **trees(SWITCHLAB)}
+    long_files = [str(path) for path in every if len(path.read_text().splitlines()) > 400]
     long_functions = [
         f"{path}:{node.name}"
-        for path, tree in trees().items()
+        for path, tree in every.items()
         for node in statements(tree)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and (node.end_lineno or 0) - node.lineno > 50
     ]

@@ -267,7 +267,7 @@ def test_the_password_is_in_no_file_output_or_process_list(
         code, printed, lines = watched(lab, *arguments)
         assert code in (0, 1), printed
         assert b"refused the login" not in printed
-        assert any(b"railbed.lab.nexus" in line for line in lines), "the process list was read"
+        assert any(b"switchlab.nexus" in line for line in lines), "the process list was read"
         assert not secrets_in(printed)
         assert not any(secrets_in(line) for line in lines)
     assert running(lab) != before

@@ -11,17 +11,17 @@ from railbed.diagnose.evidence import Evidence
 from railbed.diagnose.judge import diagnose
 from railbed.fleet.sample.switch_series import series_of
 from railbed.fleet.sample.switches import PROBES
-from railbed.lab.nexus.model.switch import Switch
-from railbed.lab.nexus.model.traffic import Packets
 from railbed.model.reading import Known
 from railbed.model.record import WRONG, Verdict
 from railbed.model.series import Sample, Series
 from railbed.probes.outputs import parse_output
 from railbed.store.series import SeriesWriter
 from railbed.store.timeline import Timeline
-from tests.nexus.support import LOSSLESS
+from switchlab.nexus.model.switch import Switch
+from switchlab.nexus.model.traffic import Packets
 from tests.support.nexus import PORTS, cluster, connected, printed
 from tests.support.runs import STARTED, made_run
+from tests.switchlab.nexus.support import LOSSLESS
 
 pytestmark = pytest.mark.usefixtures("runs_here")
 INTERVAL, TICKS = 5.0, 13

@@ -16,8 +16,8 @@ from tests.support.cli import railbed
 from tests.support.runs import plain_run, training_run
 
 SOURCE = Path(package.__file__).parent
-ELSEWHERE = ("web", "report/formats", "report/compare/page", "lab/nexus", "train/worker")
-"""Parts whose text is a page, is that of an emulated switch, or is never printed."""
+ELSEWHERE = ("web", "report/formats", "report/compare/page", "train/worker")
+"""Parts whose text is a page, or is never printed."""
 NOT_PRINTED = set("⁹ᵀ√\N{REPLACEMENT CHARACTER}\N{BYTE ORDER MARK}")
 """In patterns and formulas, or themselves a sign of what cannot be shown."""
 

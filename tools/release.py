@@ -23,7 +23,7 @@ from pathlib import Path, PurePosixPath
 from tools import uplot
 
 ROOT = Path(__file__).parent.parent
-PACKAGE = "src/railbed"
+PACKAGES = ("src/railbed", "src/switchlab")
 SECONDS = 900
 VERDICTS = (0, 1, 3)
 """Exit codes of a `check` that works, whatever it makes of this machine."""
@@ -60,7 +60,7 @@ def unannounced(changelog: str, version: str) -> Iterator[str]:
 
 def version_of(root: Path) -> str:
     """Return the version of a tree."""
-    return str(runpy.run_path(str(root / PACKAGE / "__init__.py"))["__version__"])
+    return str(runpy.run_path(str(root / PACKAGES[0] / "__init__.py"))["__version__"])
 
 
 def build(root: Path, folder: Path, **variables: str) -> Built:
@@ -71,12 +71,16 @@ def build(root: Path, folder: Path, **variables: str) -> Built:
 
 
 def package_files(root: Path) -> set[str]:
-    """Return the files that the wheel of a tree must have: those of the package but compiled ones, and uPlot's."""
-    source = root / PACKAGE
-    files = (path for path in source.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+    """Return the files that the wheel of a tree must have: those of its packages but compiled ones, and uPlot's."""
+    files = (
+        path
+        for name in PACKAGES
+        for path in (root / name).rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    )
     downloaded = {PurePosixPath(name).name for name in (*uplot.FILES, uplot.LICENCE)}
     return {
-        *(path.relative_to(source.parent).as_posix() for path in files),
+        *(path.relative_to(root / "src").as_posix() for path in files),
         *((uplot.FOLDER / name).relative_to("src").as_posix() for name in downloaded),
     }
 
@@ -153,7 +157,7 @@ def release(root: Path) -> Built:
         built = build(root, work / "built")
         files = wheel_files(built.wheel)
         compare(dict.fromkeys(package_files(root)), dict.fromkeys(files), "the wheel")
-        print(f"{built.wheel.name}: {len(files)} files, as in {PACKAGE}")
+        print(f"{built.wheel.name}: {len(files)} files, as in {' and '.join(PACKAGES)}")
         compare(
             files,
             wheel_files(wheel_of(built.sdist, work / "rebuilt", root=root)),

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import json
-import os
-import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from contextlib import contextmanager, suppress
 
+from switchlab import Control, ControlError
 from tests.support.background import Background
 from tests.support.cli import environment
 from tests.support.labs import RunningLab, cache_variables
 from tests.support.ranks import wait_for
 
-SECONDS = 60.0
-
 
 @contextmanager
 def held_at(switch_lab: RunningLab, lab: RunningLab, command: str, *arguments: str) -> Iterator[Background]:
     """Start a verb, and wait until the switch is about to run a command of it; at the end, let the command run."""
-    drive(switch_lab, {"do": "hold", "command": command})
+    control(switch_lab).hold(command)
     process = start(lab, *arguments)
     try:
         with process:
@@ -31,7 +26,8 @@ def held_at(switch_lab: RunningLab, lab: RunningLab, command: str, *arguments: s
             finally:
                 process.kill()
     finally:
-        drive(switch_lab, {"do": "release"})
+        with suppress(ControlError):  # it may have lost its power
+            control(switch_lab).release()
 
 
 def start(lab: RunningLab, *arguments: str) -> Background:
@@ -40,25 +36,12 @@ def start(lab: RunningLab, *arguments: str) -> Background:
 
 
 def held(switch_lab: RunningLab) -> list[str]:
-    """Return the commands that the switch holds."""
-    result = drive(switch_lab, {"do": "held"})
-    assert isinstance(result, list)
-    return result
-
-
-def drive(switch_lab: RunningLab, request: dict[str, str]) -> object:
-    """Send a request to the control socket of the switch; a switch without power holds nothing."""
-    folder = os.open(switch_lab.cluster.parent / "nexus", os.O_RDONLY | os.O_DIRECTORY)
+    """Return the commands that the switch holds; without power it holds nothing."""
     try:
-        with socket.socket(socket.AF_UNIX) as client:
-            client.settimeout(SECONDS)
-            # The path of a socket is limited to 107 bytes.
-            client.connect(str(Path(f"/proc/self/fd/{folder}") / "control"))
-            client.sendall(json.dumps(request).encode() + b"\n")
-            answer = json.loads(client.makefile().readline())
-    except ConnectionRefusedError:
+        return control(switch_lab).held()
+    except ControlError:
         return []
-    finally:
-        os.close(folder)
-    assert answer["ok"], answer
-    return answer["result"]
+
+
+def control(switch_lab: RunningLab) -> Control:
+    return Control(switch_lab.cluster.parent / "nexus" / "control")

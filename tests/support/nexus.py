@@ -9,17 +9,17 @@ from typing import Any
 from railbed.check.judge import all_checks, judge_site
 from railbed.check.rule import Check
 from railbed.check.site import Site
-from railbed.lab.nexus.commands.loader import apply_lines
-from railbed.lab.nexus.model.counters import MacEntry, Neighbour
-from railbed.lab.nexus.model.platform import PLATFORMS
-from railbed.lab.nexus.model.switch import Switch as Emulated
-from railbed.lab.nexus.session import Session
 from railbed.model.cluster import Cluster, Node, Policy, Port, Rail, Switch, SwitchPort
 from railbed.model.fix import ConfigStep
 from railbed.model.output import Output
 from railbed.model.reading import DeviceFacts, Known, Unknown
 from railbed.model.record import Finding
 from railbed.probes.outputs import all_probes, parse_output
+from switchlab.nexus.commands.loader import apply_lines
+from switchlab.nexus.model.counters import MacEntry, Neighbour
+from switchlab.nexus.model.platform import PLATFORMS
+from switchlab.nexus.model.switch import Switch as Emulated
+from switchlab.nexus.session import Session
 
 PORTS = ("Ethernet1/1", "Ethernet1/2")
 

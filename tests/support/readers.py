@@ -75,10 +75,10 @@ from railbed.transport.slurm import complaint, shown_nodes, shown_reports, shown
 from railbed.web.metrics.exporter import Exporter
 from tests.captures.compare import differences
 from tests.captures.small import small_captures
-from tests.nexus.support import LOSSLESS
 from tests.support.foreign_readers import foreign_readers
 from tests.support.model_readers import model_readers
 from tests.support.mutate import mutated
+from tests.switchlab.nexus.support import LOSSLESS
 
 ROWS = """h 1 4711
 l [["host", "", ["cpu_busy_us"]], ["rdma", "ens1", ["hw_counters/out_of_sequence", "counters/port_rcv_data"]]]

@@ -8,13 +8,13 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from railbed.lab.nexus.commands.loader import apply_lines
-from railbed.lab.nexus.model.counters import MacEntry, Neighbour
-from railbed.lab.nexus.model.platform import PLATFORMS
-from railbed.lab.nexus.model.switch import Switch
 from railbed.model.output import Output
 from railbed.probes.outputs import all_probes
 from railbed.transport.record import Recorder
+from switchlab.nexus.commands.loader import apply_lines
+from switchlab.nexus.model.counters import MacEntry, Neighbour
+from switchlab.nexus.model.platform import PLATFORMS
+from switchlab.nexus.model.switch import Switch
 from tests.support.nexus import printed
 from tests.support.rulecase import load_yaml
 

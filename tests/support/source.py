@@ -1,4 +1,4 @@
-"""The source of railbed as syntax trees, parsed once for all tests that look at it: they are in the group `source`."""
+"""The source as syntax trees, parsed once for all tests that look at it: they are in the group `source`."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "railbed"
+SWITCHLAB = ROOT / "src" / "switchlab"
 BODIES = ("body", "orelse", "finalbody", "handlers", "cases")
 
 
 @cache
-def trees() -> dict[Path, ast.Module]:
-    """Return the syntax tree of every file of the package.
+def trees(package: Path = SOURCE) -> dict[Path, ast.Module]:
+    """Return the syntax tree of every file of a package.
 
     The garbage collector would go through all of them again and again, now and in every later test.
     """
     gc.disable()
     try:
-        parsed = {path: ast.parse(path.read_text()) for path in sorted(SOURCE.rglob("*.py"))}
+        parsed = {path: ast.parse(path.read_text()) for path in sorted(package.rglob("*.py"))}
         gc.freeze()
     finally:
         gc.enable()

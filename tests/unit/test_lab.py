@@ -19,11 +19,11 @@ from railbed.lab.host import HostFault
 from railbed.lab.kind import KINDS
 from railbed.lab.model import Fault, Lab, Spec
 from railbed.lab.netns.cabling import numbers_in_use
-from railbed.lab.nexus.model.platform import PLATFORMS
 from railbed.lab.switch import MODELS, admit, port_of
 from railbed.lab.units import parse_delay, parse_percent, parse_rate
 from railbed.lab.vm import kind
 from railbed.store.cache import cache_folder
+from switchlab.nexus.model.platform import PLATFORMS
 from tests.support.disks import small_disk
 
 SPEC = Spec(name="x", kind="netns", nodes=2)

@@ -10,11 +10,6 @@ import pytest
 from railbed.bench.path.hops import Direction, judge
 from railbed.bench.path.movement import Movement
 from railbed.bench.path.run import rounds
-from railbed.lab.nexus.commands.loader import apply_lines
-from railbed.lab.nexus.model.platform import PLATFORMS
-from railbed.lab.nexus.model.switch import Switch as EmulatedSwitch
-from railbed.lab.nexus.model.traffic import Packets
-from railbed.lab.nexus.session import Session
 from railbed.model.cabling import cable_of
 from railbed.model.cluster import Cluster, Node, Policy, Port, Rail, Switch, SwitchPort
 from railbed.model.output import Output
@@ -24,7 +19,12 @@ from railbed.probes import ethtool_stats, infiniband_counters
 from railbed.probes.ethtool_stats import Counters, DriverStatistics
 from railbed.probes.infiniband_counters import PortCounters, RdmaCounters
 from railbed.probes.nexus import pfc, queuing
-from tests.nexus.support import LOSSLESS, run
+from switchlab.nexus.commands.loader import apply_lines
+from switchlab.nexus.model.platform import PLATFORMS
+from switchlab.nexus.model.switch import Switch as EmulatedSwitch
+from switchlab.nexus.model.traffic import Packets
+from switchlab.nexus.session import Session
+from tests.switchlab.nexus.support import LOSSLESS, run
 
 SENT = 40_000_000
 HOPS = ["path_mark", "path_class", "path_queue", "path_pfc", "path_delivery", "path_ecn", "path_cnp"]

@@ -12,12 +12,12 @@ import pytest
 
 from railbed.errors import Unreachable
 from railbed.fleet.sample import sample, switches
-from railbed.lab.nexus.model.switch import Switch as Emulated
 from railbed.model import events
 from railbed.model.output import Output
 from railbed.model.record import Event
 from railbed.model.series import METERS, Sample, Series
 from railbed.transport.base import Command
+from switchlab.nexus.model.switch import Switch as Emulated
 from tests.support.nexus import PORTS, cluster, connected, printed
 
 

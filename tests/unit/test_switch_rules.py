@@ -6,12 +6,12 @@ from functools import cache
 
 import pytest
 
-from railbed.lab.nexus.commands.loader import apply_lines
-from railbed.lab.nexus.model.platform import PLATFORMS
 from railbed.model.fix import ConfigStep
 from railbed.model.record import Finding, Verdict
-from tests.nexus.support import FIXTURES, LOSSLESS
+from switchlab.nexus.commands.loader import apply_lines
+from switchlab.nexus.model.platform import PLATFORMS
 from tests.support.nexus import cluster, connected, judged, readings, repair, verdicts
+from tests.switchlab.nexus.support import FIXTURES, LOSSLESS
 
 WRONG = (Verdict.FAIL, Verdict.WARN, Verdict.UNKNOWN)
 

@@ -249,7 +249,7 @@ wait $!
 
 def _waiting(seconds: int) -> str:
     """Return the commands that wait for a time, or until our shell or the guard is gone: each may be killed alone."""
-    pause = min(seconds, POLL_SECONDS)
+    pause = max(1, min(seconds, POLL_SECONDS))
     both_live = "kill -0 $$ && echo"
     return f"n={seconds // pause}; while [ $n -gt 0 ] && {both_live}; do sleep {pause} >/dev/null; n=$((n-1)); done"
 

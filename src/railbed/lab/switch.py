@@ -1,18 +1,15 @@
 """The emulated switch of a lab: started with it, cabled to the rails of its nodes, and ended with it.
 
-It is a separate process, `python -m railbed.lab.nexus`, driven through its control socket; nothing from there is
-imported here. It forwards no packets: the rails of the lab do, and the switch shows their cabling.
+It is a separate process, `python -m switchlab.nexus`, driven through its control socket by switchlab's own client.
+It forwards no packets: the rails of the lab do, and the switch shows their cabling.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
-import os
 import signal
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,12 +21,13 @@ from railbed.lab.patience import Patience, ProcessSigns
 from railbed.lab.processes import detach, find_processes, forget, is_stopped
 from railbed.model.cluster import Login, Switch, SwitchPort
 from railbed.model.text.amount import plural
+from switchlab import Control, ControlError
 
 USER = "admin"
 FOLDER, CONTROL, READY, CONFIG, LOG = "nexus", "control", "ready", "initial.cfg", "nexus.log"
 INITIAL = "feature lldp\n"
 """Everything else is in factory state. Without LLDP, only the MAC table would show the cabling."""
-QUIET_SECONDS, MOST_SECONDS, ANSWER_SECONDS = 60.0, 600.0, 30.0
+QUIET_SECONDS, MOST_SECONDS = 60.0, 600.0
 PAUSE_SECONDS = 0.02
 REFUSAL = "% Permission denied for the role"
 
@@ -102,7 +100,7 @@ def start(lab: Lab) -> None:
         "--ready-file": f"{FOLDER}/{READY}",
     }
     arguments = [text for option in options.items() for text in option]
-    command = [*door.enter, sys.executable, "-P", "-m", "railbed.lab.nexus", *arguments]
+    command = [*door.enter, sys.executable, "-P", "-m", "switchlab.nexus", *arguments]
     forget(detach(lab, command, lab.folder / LOG))
 
 
@@ -117,7 +115,7 @@ async def settle(lab: Lab) -> None:
         start(lab)
     send(processes(lab), signal.SIGCONT)
     await _until_ready(lab)
-    await drive(lab, *_cables(lab, await KINDS[lab.spec.kind].rail_macs(lab)), *_faults(lab))
+    await _drive(lab, await KINDS[lab.spec.kind].rail_macs(lab))
     if lab.of("freeze", SWITCH):
         send(processes(lab), signal.SIGSTOP)
 
@@ -140,58 +138,38 @@ def processes(lab: Lab) -> list[int]:
     return find_processes(lab, _tag(lab))
 
 
-async def drive(lab: Lab, *requests: Mapping[str, object]) -> list[object]:
-    """Send requests to the control socket and return their results; raise HostFault for the first that is refused."""
-    results = []
-    with ExitStack() as opened:
-        folder = os.open(lab.folder / FOLDER, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        opened.callback(os.close, folder)
-        try:
-            async with asyncio.timeout(ANSWER_SECONDS):
-                # The path of a socket is limited to 107 bytes, and that of a lab may be longer.
-                reader, writer = await asyncio.open_unix_connection(f"/proc/self/fd/{folder}/{CONTROL}")
-                opened.callback(writer.close)
-                for request in requests:
-                    writer.write(json.dumps(request).encode() + b"\n")
-                    results.append(_result(await reader.readline(), request))
-        except (OSError, TimeoutError) as error:
-            raise HostFault(
-                f"{SWITCH} does not answer on its control socket", hint=f"see {lab.folder / LOG}"
-            ) from error
-    return results
+async def _drive(lab: Lab, macs: Mapping[tuple[LabNode, int], str]) -> None:
+    """Plug in the cables, and let the switch fail as declared."""
+    control = Control(lab.folder / FOLDER / CONTROL)
+
+    def arrange() -> None:
+        _plug_in(control, lab, macs)
+        _let_fail(control, lab)
+
+    try:
+        await asyncio.to_thread(arrange)
+    except ControlError as error:
+        raise HostFault(f"{SWITCH}: {error}", hint=f"see {lab.folder / LOG}") from error
 
 
-def _result(line: bytes, request: Mapping[str, object]) -> object:
-    answer = json.loads(line) if line else {"ok": False, "error": "it ended"}
-    if not answer["ok"]:
-        raise HostFault(f"{SWITCH} refused {request['do']}: {answer['error']}")
-    return answer["result"]
-
-
-def _cables(lab: Lab, macs: Mapping[tuple[LabNode, int], str]) -> Iterator[dict[str, object]]:
-    """Yield the requests that plug in each node's rails, or unplug those that are cut or have no power."""
+def _plug_in(control: Control, lab: Lab, macs: Mapping[tuple[LabNode, int], str]) -> None:
+    """Plug in each node's rails, or unplug those that are cut or have no power."""
     assert lab.spec.switch
     mbps = KINDS[lab.spec.kind].link_mbps(lab)
-    speed = {"mbps": mbps} if mbps in MODELS[lab.spec.switch].speeds else {}
+    speed = mbps if mbps in MODELS[lab.spec.switch].speeds else None
     for node, rail in lab.ports():
-        port = {"port": port_of(lab, node, rail)}
+        port = port_of(lab, node, rail)
         if lab.is_cut(node, rail) or lab.of("kill", node.name):
-            yield {"do": "disconnect", **port}
-            continue
-        digits = macs[node, rail].replace(":", "")
-        address = ".".join(digits[index : index + 4] for index in (0, 4, 8))
-        name = rail_name(rail)
-        identity = {"chassis_id": address, "port_id": name, "system_name": node.name, "port_description": name}
-        yield {"do": "link", **port, "up": True, **speed}
-        yield {"do": "neighbour", **port, **identity}
-        yield {"do": "mac", **port, "vlan": 1, "address": address}
+            control.uncable(port)
+        else:
+            control.cable(port, mac=macs[node, rail], peer=node.name, peer_port=rail_name(rail), mbps=speed)
 
 
-def _faults(lab: Lab) -> Iterator[dict[str, object]]:
-    yield {"do": "link", "port": "mgmt0", "up": not lab.of("cut", SWITCH)}
-    yield {"do": "accept"}
+def _let_fail(control: Control, lab: Lab) -> None:
+    control.link("mgmt0", up=not lab.of("cut", SWITCH))
+    control.accept_all()
     if fault := lab.of("refuse", SWITCH):
-        yield {"do": "refuse", "command": fault.text, "error": REFUSAL}
+        control.refuse(fault.text, REFUSAL)
 
 
 async def _until_ready(lab: Lab) -> None:

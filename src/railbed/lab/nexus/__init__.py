@@ -1,4 +1,0 @@
-"""An emulated Cisco Nexus: SSH and NX-API over a real configuration tree, with counters that tests drive.
-
-It imports only the standard library and asyncssh, and nothing from the rest of railbed.
-"""
