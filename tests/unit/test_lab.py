@@ -224,4 +224,4 @@ def test_a_netns_lab_that_trains_needs_torch_here(monkeypatch: pytest.MonkeyPatc
     KINDS["netns"].admit(SPEC)
     with pytest.raises(ToolMissing, match="the Python of railbed, which has no torch") as missing:
         KINDS["netns"].admit(replace(SPEC, training=True))
-    assert missing.value.hint.startswith(f"`{sys.executable} -m pip install 'numpy>=2.1' ")
+    assert missing.value.hint.startswith(f"`{sys.executable} -P -m pip install 'numpy>=2.1' ")

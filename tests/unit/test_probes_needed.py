@@ -18,7 +18,7 @@ def cluster(port: Port | None) -> Cluster:
 @pytest.mark.parametrize(
     ("port", "read", "unread"),
     [
-        (None, {"hostname", "torch", "disk", "listening"}, {"limits", "modules", "ip_addr", "firewall", "infiniband"}),
+        (None, {"hostname", "torch", "disk", "agents"}, {"limits", "modules", "ip_addr", "firewall", "infiniband"}),
         (
             Port(netdev="eth1", rail="r", address=ip_address("10.1.0.1")),
             {"hostname", "ip_addr", "ethtool", "ping_mtu", "firewall"},

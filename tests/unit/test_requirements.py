@@ -58,7 +58,7 @@ def test_the_extras_are_those_of_pyproject() -> None:
 
 
 def test_a_command_installs_for_this_python() -> None:
-    pip = f"{sys.executable} -m pip install"
+    pip = f"{sys.executable} -P -m pip install"
     assert install_package("torch") == f"{pip} 'torch>=2.9,<2.14'"
     assert install_extra("mpi") == f"{pip} 'mpi4py>=4.1' 'mpich>=5.0'"
     assert is_in_an_extra("numba")

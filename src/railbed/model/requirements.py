@@ -39,4 +39,5 @@ def is_in_an_extra(name: str) -> bool:
 
 
 def _install(requirements: Sequence[str]) -> str:
-    return shlex.join((sys.executable, "-m", "pip", "install", *requirements))
+    # -P: whoever can write to the folder in which people paste this could otherwise put a pip.py there.
+    return shlex.join((sys.executable, "-P", "-m", "pip", "install", *requirements))

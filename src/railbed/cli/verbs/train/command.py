@@ -36,7 +36,7 @@ from railbed.cli.verbs.train.options import (
 from railbed.model.cluster import Cluster
 from railbed.model.limits import DEVICE_SECONDS
 from railbed.model.probe import Probe
-from railbed.probes import agents, disk, firewall, ip_route, limits, listening, memory, torch
+from railbed.probes import agents, disk, firewall, ip_route, limits, memory, torch
 
 if TYPE_CHECKING:
     from railbed.cli.verbs.train.resume import EarlierRun
@@ -59,7 +59,6 @@ PROBES: tuple[Probe[Any], ...] = (
     firewall.PROBE,
     ip_route.PROBE,
     limits.PROBE,
-    listening.PROBE,
     memory.PROBE,
     torch.PROBE,
 )
