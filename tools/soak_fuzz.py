@@ -88,7 +88,7 @@ def batches(inputs: int) -> list[Batch]:
 def try_batch(reader: Reader, first: int) -> Tally:
     """Read some inputs and return the results."""
     tally = Tally()
-    _forget_peak()
+    before = _forget_peak()
     for index in range(first, first + BATCH):
         text = reader.input(SEED, index)
         begun = time.thread_time()
@@ -105,22 +105,24 @@ def try_batch(reader: Reader, first: int) -> Tally:
             tally.slowest, tally.slowest_index = took, index
         if took > SLOW_SECONDS:
             tally.failures.append((index, f"took {took:.1f} s"))
-    tally.memory = peak_memory()
+    tally.memory = _peak_memory(before)
     if tally.memory > MOST_MEMORY_MIB:
         tally.failures.append((first, f"one of {BATCH} inputs from here needed {tally.memory} MiB of memory"))
     return tally
 
 
-def _forget_peak() -> None:
-    """Let the kernel measure the peak from now on."""
+def _forget_peak() -> int:
+    """Let the kernel measure the peak from now on; return that of the programs started before, which stays."""
     Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
 
 
-def peak_memory() -> int:
+def _peak_memory(before: int) -> int:
     """Return the most that this process, or a program that it started, needed since then, in MiB."""
     lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
     own = next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:"))
-    return max(own, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss) // 1024
+    programs = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    return max(own, programs if programs > before else 0) // 1024
 
 
 def _limit_memory() -> None:
