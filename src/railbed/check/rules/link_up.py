@@ -29,6 +29,8 @@ from railbed.check.site import PortView
 from railbed.model.fix import Fix, Persistence, run
 from railbed.probes import ip_link
 
+NO_LINK = "up, but no link"
+
 
 def judge(port: PortView) -> Iterator[Judgement]:
     """Look at the flags of the interface."""
@@ -48,7 +50,7 @@ def judge(port: PortView) -> Iterator[Judgement]:
     elif not link.has_carrier:
         yield fail(
             expected=expected,
-            observed=f"up, but no link ({link.state})",
+            observed=f"{NO_LINK} ({link.state})",
             remedy=f"check cable, transceiver and switch port of {netdev}: `ethtool {name}`, `ethtool -m {name}`",
         )
     else:

@@ -43,7 +43,8 @@ def judge(node: NodeView) -> Iterator[Judgement]:
     if not runs:
         yield ok(expected=expected, observed="none")
         return
-    observed = some([describe_run(node, run) for run in runs], 2)
+    # A run may have several agents on a machine that stands for several nodes.
+    observed = some(dict.fromkeys(describe_run(node, run) for run in runs), 2)
     yield warn(expected=expected, observed=observed, remedy=advise_on_run(node, runs[0]))
 
 

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from railbed.check.rules import link_up
 from railbed.diagnose.evidence import Evidence
 from railbed.diagnose.rule import Judgement, Rule, fail
 from railbed.diagnose.shared.changes import causes_of, changes_at, failures, remedies
@@ -56,8 +57,13 @@ def _of_network(evidence: Evidence, restart: Mark) -> list[Finding]:
     return [
         finding
         for finding in causes_of(restart, changes_at(evidence, restart))
-        if finding.verdict is Verdict.FAIL and finding.check not in OF_THE_HOST
+        if finding.verdict is Verdict.FAIL and finding.check not in OF_THE_HOST and not _is_lost_link(finding)
     ]
+
+
+def _is_lost_link(finding: Finding) -> bool:
+    """Whether a link lost its carrier: that is no change of settings, and sampled (`node_cut`, `link_flap`)."""
+    return finding.check == link_up.CHECK.name and finding.observed.startswith(link_up.NO_LINK)
 
 
 def _judgement(evidence: Evidence, place: str, changes: list[tuple[Mark, Finding]]) -> Judgement:
