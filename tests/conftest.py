@@ -20,6 +20,7 @@ from tests.support.labs import SWITCH_PASSWORD, RunningLab, running_lab
 from tests.support.ports import free_port
 from tests.support.slurm import User, jobs, states, until, user_of
 from tests.support.smallrun import write_small_run
+from tests.support.strangers import local_user, open_folder
 from tests.support.workers import fork_workers
 
 # The same examples in every run: `make soak` has the random ones. A test may be slow because the machine is busy.
@@ -74,6 +75,27 @@ def runs_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """The folder of the test's runs."""
     monkeypatch.setenv("RAILBED_RUNS", str(tmp_path / "runs"))
     return tmp_path / "runs"
+
+
+@pytest.fixture(scope="module")
+def stranger() -> Iterator[str]:
+    """Another user of this machine."""
+    with local_user() as name:
+        yield name
+
+
+@pytest.fixture
+def shared() -> Iterator[Path]:
+    """A folder that everybody can write to, as /tmp is."""
+    with open_folder() as path:
+        yield path
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache of our own, which does not exist yet."""
+    monkeypatch.setenv("RAILBED_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
 
 
 @pytest.fixture(scope="session")

@@ -29,7 +29,7 @@ from railbed.train.data.prepare import prepare
 from railbed.train.models.gpt import GptSettings
 from railbed.train.recipe import Data, Recipe
 from tests.support.cli import railbed
-from tests.support.strangers import local_user, open_folder, run_as
+from tests.support.strangers import open_folder, run_as
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to create another user")
 LAB = {
@@ -44,19 +44,6 @@ PLANT_LAB = 'mkdir -p "$1/labs"; printf %s "$3" >"$2/lab.json"; ln -s "$2" "$1/l
 SPEC = Spec(name="lab", kind="netns", nodes=1)
 
 
-@pytest.fixture(scope="module")
-def stranger() -> Iterator[str]:
-    with local_user() as name:
-        yield name
-
-
-@pytest.fixture
-def shared() -> Iterator[Path]:
-    """A folder that everybody can write to, as /tmp is."""
-    with open_folder() as path:
-        yield path
-
-
 @pytest.fixture
 def victim() -> Iterator[Path]:
     """A folder of everybody with a file of root."""
@@ -64,13 +51,6 @@ def victim() -> Iterator[Path]:
         (path / "letter").write_text("dear")
         yield path
         assert (path / "letter").read_text() == "dear"
-
-
-@pytest.fixture
-def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache of our own, which does not exist yet."""
-    monkeypatch.setenv("RAILBED_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "cache"
 
 
 def tree(top: Path) -> set[tuple[str, int]]:

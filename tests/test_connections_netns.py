@@ -69,7 +69,7 @@ sink.wait(30)
 COUNTER = f"""
 import json, socket, subprocess, sys, time
 from railbed.fleet.sample.node.files import Host
-from railbed.fleet.sample.node.sockets import Connections
+from railbed.fleet.sample.node.sockets import TcpSockets
 SINK = '''
 import socket
 server = socket.create_server(("10.77.0.2", 5999))
@@ -88,7 +88,7 @@ while time.monotonic() - begun < {SECONDS}:
     sender.sendall(bytes(500))
     time.sleep(0.01)
 time.sleep(2)
-listed, host = Connections(), Host()
+listed, host = TcpSockets(), Host()
 listed.refresh()
 (link,) = listed.all
 of_node = dict(zip(host.names, host.read()))

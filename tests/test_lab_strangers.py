@@ -23,7 +23,7 @@ from railbed.lab.vm.qemu.machine import PORT
 from railbed.store.cache import make_folder
 from railbed.store.lock import only_one
 from tests.support.ranks import wait_for
-from tests.support.strangers import local_user, open_folder, run_as, start_as
+from tests.support.strangers import run_as, start_as
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to create another user")
 HOLD = """
@@ -38,26 +38,6 @@ print(flush=True)
 input()
 """
 SPEC = Spec(name="lab", kind="netns", nodes=1)
-
-
-@pytest.fixture(scope="module")
-def stranger() -> Iterator[str]:
-    with local_user() as name:
-        yield name
-
-
-@pytest.fixture
-def shared() -> Iterator[Path]:
-    """A folder that everybody can write to, as /tmp is."""
-    with open_folder() as path:
-        yield path
-
-
-@pytest.fixture
-def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache of our own, which does not exist yet."""
-    monkeypatch.setenv("RAILBED_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "cache"
 
 
 @contextmanager

@@ -295,20 +295,26 @@ def test_a_stranger_gets_nothing(site: Site, monkeypatch: pytest.MonkeyPatch) ->
     assert listening(1) == [], "it listens only while others need it"
 
 
+def two_nodes(files: Parcel, tmp_path: Path, strangers: list[str]) -> tuple[PieceServer, Callable[[], Copy]]:
+    """Return a node that has all pieces of a parcel, and what opens the copy of one that has none."""
+    assert files.pieces
+    pieces, have, lack = files.pieces, tmp_path / "have", tmp_path / "lack"
+    for folder in (have, lack):
+        folder.mkdir(mode=0o700)
+    for name, data in sent(files).items():
+        (have / name).write_bytes(data)
+    server = PieceServer(Copy(have, os.open(have, FOLDER), pieces, COUNT), strangers.append)
+    return server, lambda: Copy(lack, os.open(lack, FOLDER), pieces, 0)
+
+
 async def test_idle_connections_do_not_shut_out_a_node_with_a_key(
     files: Parcel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However many there are: the oldest of those who hold them are closed, and their address is reported."""
     monkeypatch.setattr(peers, "HANDSHAKE_SECONDS", SECONDS)
-    assert files.pieces
-    have, missing = tmp_path / "have", tmp_path / "missing"
-    for folder in (have, missing):
-        folder.mkdir(mode=0o700)
-    for name, data in sent(files).items():
-        (have / name).write_bytes(data)
     strangers: list[str] = []
-    server = PieceServer(Copy(have, os.open(have, FOLDER), files.pieces, COUNT), strangers.append)
-    copy, key = Copy(missing, os.open(missing, FOLDER), files.pieces, 0), secrets.token_bytes(32)
+    server, missing = two_nodes(files, tmp_path, strangers)
+    copy, key = missing(), secrets.token_bytes(32)
     (place,) = await server.admit(key, ["127.0.0.1"])
     idle = [await asyncio.open_connection(*place) for _ in range(MOST_STRANGERS + 20)]
     quiet = await asyncio.open_connection(*place, local_addr=("127.0.0.2", 0))
@@ -325,24 +331,18 @@ async def test_idle_connections_do_not_shut_out_a_node_with_a_key(
 
 
 async def test_a_key_admits_one_connection(files: Parcel, tmp_path: Path) -> None:
-    assert files.pieces
-    have, lack = tmp_path / "have", tmp_path / "lack"
-    for folder in (have, lack):
-        folder.mkdir(mode=0o700)
-    for name, data in sent(files).items():
-        (have / name).write_bytes(data)
     strangers: list[str] = []
-    server = PieceServer(Copy(have, os.open(have, FOLDER), files.pieces, COUNT), strangers.append)
+    server, missing = two_nodes(files, tmp_path, strangers)
     key = secrets.token_bytes(32)
     places = await server.admit(key, ["127.0.0.1"])
-    copy = Copy(lack, os.open(lack, FOLDER), files.pieces, 0)
+    copy = missing()
     with pytest.raises(Broken, match="the connection ended"):
         await fetch(copy, places, secrets.token_bytes(32), lambda _: None)
     assert (copy.have, strangers) == (0, ["127.0.0.1"])
     await fetch(copy, places, key, lambda _: None)
     assert (copy.is_complete, len(strangers)) == (True, 1)
     with pytest.raises(Broken, match="the connection ended"):
-        await fetch(Copy(lack, os.open(lack, FOLDER), files.pieces, 0), places, key, lambda _: None)
+        await fetch(missing(), places, key, lambda _: None)
     assert len(strangers) == 2
     server.close()
 

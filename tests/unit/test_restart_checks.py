@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from railbed.check import changed
-from railbed.check.changed import Baseline, Changes, changes_since
+from railbed.check.changed import Changes, LaunchState, changes_since
 from railbed.check.judge import restart_checks
 from railbed.cli.verbs.train import restarts
 from railbed.cli.verbs.train.restarts import RestartChecks
@@ -88,8 +88,8 @@ async def fleet(nodes: Nodes) -> AsyncIterator[Fleet]:
         yield fleet
 
 
-async def launched(fleet: Fleet, site: Cluster = SITE) -> Baseline:
-    return Baseline(site, await read_facts(fleet, site, [ip_link.PROBE, ip_addr.PROBE]))
+async def launched(fleet: Fleet, site: Cluster = SITE) -> LaunchState:
+    return LaunchState(site, await read_facts(fleet, site, [ip_link.PROBE, ip_addr.PROBE]))
 
 
 async def test_what_is_worse_than_before_the_launch_is_reported_with_what_was_observed_then(
@@ -114,7 +114,7 @@ async def test_what_is_worse_than_before_the_launch_is_reported_with_what_was_ob
 
 async def test_without_a_check_before_the_launch_all_failures_are_reported(nodes: Nodes, fleet: Fleet) -> None:
     nodes.mtu["n1"] = 1400
-    before = Baseline(SITE, {})
+    before = LaunchState(SITE, {})
     assert not before.is_known
     (finding,) = (await changes_since(before, SITE, fleet, 1)).findings
     assert (finding.subject, finding.before) == ("n1/eth0", None)
@@ -179,7 +179,7 @@ class Checking:
         self.changes: Changes | None = None
         monkeypatch.setattr(restarts, "changes_since", self.check)
 
-    async def check(self, _before: Baseline, _site: Cluster, _fleet: Fleet, generation: int) -> Changes:
+    async def check(self, _before: LaunchState, _site: Cluster, _fleet: Fleet, generation: int) -> Changes:
         self.begun.append(generation)
         await self.may_end.wait()
         if self.fault:
@@ -188,7 +188,7 @@ class Checking:
 
     async def beside(self, training: AsyncGenerator[Record, None]) -> AsyncGenerator[Record, None]:
         async with Fleet((), Nodes().reach) as fleet:
-            checks = RestartChecks(SITE, fleet, Baseline(SITE, {}))
+            checks = RestartChecks(SITE, fleet, LaunchState(SITE, {}))
             async with aclosing(checks.beside(training)) as records:
                 async for record in records:
                     yield record

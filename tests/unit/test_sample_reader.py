@@ -112,7 +112,7 @@ def test_round_trips_of_a_connection_and_its_peer() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as client:
         client.sendall(b"something")
         local = sockets.address_of("lo")
-        connections = sockets.Connections()
+        connections = sockets.TcpSockets()
         connections.refresh()
         trip, peer = sockets.PortConnections("lo", local, connections).read()
         connections.close()
@@ -143,21 +143,21 @@ def connection_message(last_sent: int = 3, *, prefix: bytes = b"", size: int = 2
 
 
 def test_a_connection_that_sends_nothing_has_no_round_trip() -> None:
-    assert sockets.Connection(connection_message(3)).rtt == 700
-    assert sockets.Connection(connection_message(60_000)).rtt == 0
-    assert sockets.Connection(connection_message(3)[: sockets.ATTRIBUTES]).rtt == 0
+    assert sockets.TcpConnection(connection_message(3)).rtt == 700
+    assert sockets.TcpConnection(connection_message(60_000)).rtt == 0
+    assert sockets.TcpConnection(connection_message(3)[: sockets.ATTRIBUTES]).rtt == 0
 
 
 def test_a_connection_with_its_ends_owner_and_bytes() -> None:
     ends = int(ip_address("10.1.0.1")), int(ip_address("10.1.0.2"))
-    mapped = sockets.Connection(connection_message(prefix=sockets.MAPPED), socket.AF_INET6)
-    for link in (sockets.Connection(connection_message()), mapped):
+    mapped = sockets.TcpConnection(connection_message(prefix=sockets.MAPPED), socket.AF_INET6)
+    for link in (sockets.TcpConnection(connection_message()), mapped):
         assert (link.local, link.peer, link.ports) == (*ends, (5201, 40_000))
         assert (link.cookie, link.user, link.inode, link.sent, link.received) == (11, 1000, 4711, 5_000_000, 300)
         assert (link.segments, link.again, link.needless) == (400, 3, 2)
-    other = sockets.Connection(connection_message(prefix=b"\xfd" + bytes(11)), socket.AF_INET6)
+    other = sockets.TcpConnection(connection_message(prefix=b"\xfd" + bytes(11)), socket.AF_INET6)
     assert (other.local, other.peer) == (0, 0)
-    old = sockets.Connection(connection_message(size=104))
+    old = sockets.TcpConnection(connection_message(size=104))
     assert (old.rtt, old.sent, old.received, old.segments, old.again, old.needless) == (700, None, None, 0, 3, 0)
 
 
@@ -169,7 +169,7 @@ def test_a_server_that_accepts_both_versions_is_counted_too() -> None:
     ):
         client.sendall(bytes(1000))
         assert len(accepted.recv(1000, socket.MSG_WAITALL)) == 1000
-        connections = sockets.Connections()
+        connections = sockets.TcpSockets()
         connections.refresh()
         connections.close()
         received = [link.received for link in connections.all if link.inode == os.fstat(accepted.fileno()).st_ino]
@@ -178,8 +178,8 @@ def test_a_server_that_accepts_both_versions_is_counted_too() -> None:
 
 def link(
     cookie: int, segments: int, again: int, needless: int = 0, *, local: str = "10.1.0.1", peer: str = "10.1.0.2"
-) -> sockets.Connection:
-    connection = sockets.Connection(connection_message())
+) -> sockets.TcpConnection:
+    connection = sockets.TcpConnection(connection_message())
     connection.local, connection.peer = int(ip_address(local)), int(ip_address(peer))
     connection.cookie, connection.segments, connection.again, connection.needless = cookie, segments, again, needless
     return connection

@@ -17,7 +17,7 @@ from railbed.fleet.sample.clock import ControlClock
 from railbed.fleet.sample.intake import Intake
 from railbed.fleet.sample.node import traffic
 from railbed.fleet.sample.node.owners import Owners
-from railbed.fleet.sample.node.traffic import LEAST_BYTES, NAMED_BYTES, PortTraffic, Traffic
+from railbed.fleet.sample.node.traffic import LEAST_BYTES, NAMED_BYTES, PortTraffic, TrafficCounter
 from railbed.fleet.sample.rows import NodeState, RowReader
 from railbed.model import events
 from railbed.model.record import Event
@@ -61,12 +61,12 @@ def kernel(monkeypatch: pytest.MonkeyPatch) -> Kernel:
     return Kernel()
 
 
-def counter_of(kernel: Kernel) -> Traffic:
+def counter_of(kernel: Kernel) -> TrafficCounter:
     double: Any = kernel
-    return Traffic(double, double)
+    return TrafficCounter(double, double)
 
 
-def sampled(counted: Traffic, kernel: Kernel, *links: Link) -> list[int | None]:
+def sampled(counted: TrafficCounter, kernel: Kernel, *links: Link) -> list[int | None]:
     """Return the values of the port after a reading with these connections."""
     kernel.all = list(links)
     counted.refresh()

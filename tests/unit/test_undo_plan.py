@@ -102,14 +102,14 @@ def test_a_device_where_everything_was_changed_is_not_touched() -> None:
 
 def test_what_runs_if_the_undo_fails_is_shown_and_does_not_touch_what_is_left_alone() -> None:
     """The guard runs it as root: nothing that a stored undo contains may run there unseen."""
-    hidden = RunStep(command="touch /root/hidden", part="mtu node1/rail7")
+    hidden = RunStep(command="touch /etc/hidden", part="mtu node1/rail7")
     file = replace(WRITTEN, path="/root/.bashrc")
     stored = replace(UNDO, fix=replace(FIX, undo=(*FIX.undo, hidden, file)))
     plan = stored.plan()
     assert plan.fix.undo == FIX.undo[:1], "files are restored as they are before the undo"
     assert [change.undo for change in plan.changes] == [("ip link set dev rail0 mtu 9000",), (), ()]
     of_no_part = replace(stored, fix=replace(FIX, undo=(replace(hidden, part=""),))).plan()
-    assert [change.undo for change in of_no_part.changes] == [(), (), ("touch /root/hidden",)]
+    assert [change.undo for change in of_no_part.changes] == [(), (), ("touch /etc/hidden",)]
     theirs = replace(stored, now={MTU: "4000"}).plan()
     assert (theirs.changes[0].left_out != "", theirs.fix.undo) == (True, ())
     assert theirs.changes[0].undo == ()

@@ -35,7 +35,7 @@ class Changes:
     seconds: float = 0.0
 
 
-class Baseline:
+class LaunchState:
     """What the rules that are judged again at a restart concluded before the launch."""
 
     def __init__(self, cluster: Cluster, facts: Mapping[str, DeviceFacts]) -> None:
@@ -66,7 +66,7 @@ class Baseline:
         return next(filter(None, (self._findings.get((finding.check, place)) for place in places)), None)
 
 
-async def changes_since(before: Baseline, cluster: Cluster, fleet: Fleet, generation: int) -> Changes:
+async def changes_since(before: LaunchState, cluster: Cluster, fleet: Fleet, generation: int) -> Changes:
     """Check all nodes in one round; a node that does not answer in time is part of the result.
 
     The connections are those of the training, and stay open whatever happens here.

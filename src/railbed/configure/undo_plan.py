@@ -10,7 +10,7 @@ from railbed.configure.planned import changed_lines
 from railbed.configure.switchlines import ordered_steps
 from railbed.model.fix import FileStep, Fix, RunStep, SlotStep, Step
 from railbed.model.record import Change, Finding, Verdict
-from railbed.parsing.nexus.slots import Section, content_of, is_changed_since, restoring_lines, still_used
+from railbed.parsing.nexus.slots import ConfigSection, content_of, is_changed_since, restoring_lines, still_used
 
 Values = Mapping[str, str]
 """What rules observed, by `rule subject`."""
@@ -162,7 +162,7 @@ def _file_lines(step: FileStep, now: FileStep) -> Iterator[str]:
     yield from (f"  {line}" for line in changed_lines(now.content or "", step.content or ""))
 
 
-def plan_switch(fix: Fix, running: Section, *, half_undone: bool, terms: UndoTerms) -> UndoPlan:
+def plan_switch(fix: Fix, running: ConfigSection, *, half_undone: bool, terms: UndoTerms) -> UndoPlan:
     """Plan the undo of a switch from its running configuration."""
     slots = [step for step in fix.apply if isinstance(step, SlotStep)]
     current = {step: content_of(step, running) for step in slots}
@@ -190,7 +190,9 @@ def plan_switch(fix: Fix, running: Section, *, half_undone: bool, terms: UndoTer
     return _undo_plan(replace(fix, apply=steps, undo=shown), changes)
 
 
-def _left_alone(device: str, step: SlotStep, current: Sequence[str], running: Section, terms: UndoTerms) -> Change:
+def _left_alone(
+    device: str, step: SlotStep, current: Sequence[str], running: ConfigSection, terms: UndoTerms
+) -> Change:
     where = " / ".join(step.section)
     left = _on_one_line(step, step.after or ())
     return Change(

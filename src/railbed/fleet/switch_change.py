@@ -26,7 +26,7 @@ from railbed.fleet.change import BeingChanged, NotChanged, NotUndone, Refused
 from railbed.fleet.fleet import Fleet
 from railbed.model.fix import ConfigStep, Fix, Persistence, SlotStep, Step, is_one_line
 from railbed.model.output import Output
-from railbed.parsing.nexus.slots import Section, changed_between, content_of, parse_lines, touched_by
+from railbed.parsing.nexus.slots import ConfigSection, changed_between, content_of, parse_lines, touched_by
 from railbed.parsing.nexus.switch_lock import (
     CHANGING,
     UNLOCK,
@@ -161,7 +161,7 @@ class SwitchChange:
             interrupts=self.fix.interrupts,
         )
 
-    def _require_unchanged(self, running: Section) -> None:
+    def _require_unchanged(self, running: ConfigSection) -> None:
         """Refuse an undo if a slot is not as it was when its lines were chosen and shown."""
         for step in self.fix.undo:
             if isinstance(step, SlotStep) and content_of(step, running) != step.before:
@@ -196,7 +196,7 @@ class SwitchChange:
             await self._roll_back(attempt.checkpoint, error, save=attempt.is_saving, unlock=earlier is None)
             raise
 
-    async def _read(self, earlier: Holder | None) -> tuple[Section, bool]:
+    async def _read(self, earlier: Holder | None) -> tuple[ConfigSection, bool]:
         """Return the running configuration, and whether it was saved before the change, or before that of `earlier`.
 
         If it was not, saving would also save other people's work.
@@ -208,7 +208,7 @@ class SwitchChange:
             is_saved = await self._configuration(f"checkpoint {CHANGING}") == startup
         return parse_lines(running), is_saved
 
-    async def _running(self) -> Section:
+    async def _running(self) -> ConfigSection:
         return parse_lines(await self._configuration("running-config"))
 
     async def _configuration(self, which: str) -> list[str]:
@@ -298,7 +298,7 @@ class SwitchChange:
         return await _ask(self.fleet, self.device, command, seconds)
 
 
-async def read_running(fleet: Fleet, device: str) -> tuple[Holder | None, Section]:
+async def read_running(fleet: Fleet, device: str) -> tuple[Holder | None, ConfigSection]:
     """Return who holds the lock of a switch, if anybody, and its running configuration."""
     holder = await _read_holder(fleet, device)
     return holder, parse_lines(await _read_configuration(fleet, device, "running-config"))

@@ -16,7 +16,7 @@ LEAST_AGAIN = 5.0
 MOST_NAMED = 3
 
 
-class Direction(NamedTuple):
+class PeerTraffic(NamedTuple):
     """What a node sent to another in some time."""
 
     sender: str
@@ -34,12 +34,12 @@ class Direction(NamedTuple):
         return f"{self.sender} → {self.receiver}: {self.share * 100:.1f} % of {self.segments:,.0f} segments"
 
 
-def directions(evidence: Evidence, span: Span) -> list[Direction]:
+def directions(evidence: Evidence, span: Span) -> list[PeerTraffic]:
     """Return every direction in which something was sent; none if peers were not measured."""
     return [direction for direction in _each(evidence, span) if direction.segments > 0]
 
 
-def _each(evidence: Evidence, span: Span) -> Iterator[Direction]:
+def _each(evidence: Evidence, span: Span) -> Iterator[PeerTraffic]:
     nodes = {str(port.address): node for node, port in evidence.cluster.ports()}
     totals: dict[tuple[str, str], list[float]] = {}
     for sent in evidence.all_of("tcp_peer_segments"):
@@ -53,10 +53,10 @@ def _each(evidence: Evidence, span: Span) -> Iterator[Direction]:
             total[0] += sent.total(span)
             total[1] += max(0.0, again.total(span) - (needless.total(span) if needless else 0.0))
     for (sender, receiver), (segments, repeated) in totals.items():
-        yield Direction(sender, receiver, segments, repeated)
+        yield PeerTraffic(sender, receiver, segments, repeated)
 
 
-def lossy_directions(sent: Sequence[Direction], limit: float) -> list[Direction]:
+def lossy_directions(sent: Sequence[PeerTraffic], limit: float) -> list[PeerTraffic]:
     """Return the directions that lose more than a share of what is sent, the worst first."""
     worst = max((direction.share for direction in sent if direction.again >= LEAST_AGAIN), default=0.0)
     least = max(limit, SHARE_OF_WORST * worst)
@@ -64,7 +64,7 @@ def lossy_directions(sent: Sequence[Direction], limit: float) -> list[Direction]
     return sorted(lossy, key=lambda direction: -direction.share)
 
 
-def named(lossy: Sequence[Direction], sent: Sequence[Direction]) -> str:
+def named(lossy: Sequence[PeerTraffic], sent: Sequence[PeerTraffic]) -> str:
     """Return where segments are lost: each direction, or how many of them and the worst."""
     if len(lossy) <= MOST_NAMED:
         return "; ".join(map(str, lossy))

@@ -27,11 +27,11 @@ DEEPEST = 16
 
 
 @dataclass(slots=True)
-class Section:
+class ConfigSection:
     """A line of a configuration, and those below it."""
 
     line: str = ""
-    below: dict[str, Section] = field(default_factory=dict)
+    below: dict[str, ConfigSection] = field(default_factory=dict)
 
     @property
     def slot(self) -> str:
@@ -44,16 +44,16 @@ class Section:
         for section in self.below.values():
             yield from section.lines(depth + 1)
 
-    def at(self, path: Iterable[str]) -> Section:
+    def at(self, path: Iterable[str]) -> ConfigSection:
         """Return the section that lines lead to; an empty one if it is not there."""
         section = self
         for line in path:
-            section = section.below.get(line, Section(line))
+            section = section.below.get(line, ConfigSection(line))
         return section
 
-    def holding(self, slot: str) -> Section:
+    def holding(self, slot: str) -> ConfigSection:
         """Return the part of a section that is in one slot."""
-        return Section(self.line, {line: section for line, section in self.below.items() if section.slot == slot})
+        return ConfigSection(self.line, {line: section for line, section in self.below.items() if section.slot == slot})
 
     @property
     def content(self) -> tuple[str, ...]:
@@ -61,17 +61,17 @@ class Section:
         return tuple(line for section in self.below.values() for line in section.lines())
 
 
-def parse_lines(lines: Iterable[str]) -> Section:
+def parse_lines(lines: Iterable[str]) -> ConfigSection:
     """Read lines that are indented as `show running-config` shows them; comments are left out."""
-    root = Section()
-    stack: list[tuple[int, Section]] = [(-1, root)]
+    root = ConfigSection()
+    stack: list[tuple[int, ConfigSection]] = [(-1, root)]
     for line in lines:
         if not line.strip() or line.startswith("!"):
             continue
         indent = len(line) - len(line.lstrip())
         while stack[-1][0] >= indent or len(stack) > DEEPEST:
             stack.pop()
-        stack.append((indent, stack[-1][1].below.setdefault(line.strip(), Section(line.strip()))))
+        stack.append((indent, stack[-1][1].below.setdefault(line.strip(), ConfigSection(line.strip()))))
     return root
 
 
@@ -85,13 +85,13 @@ def slot_of(line: str, *, has_lines: bool = False) -> str:
     return " ".join(words[:count])
 
 
-def touched_by(lines: Iterable[str], before: Section) -> list[SlotStep]:
+def touched_by(lines: Iterable[str], before: ConfigSection) -> list[SlotStep]:
     """Return the slots that entering lines touches, as they are before."""
     touched = dict.fromkeys(_slots_of(parse_lines(lines), before, ()))
     return [SlotStep(section=path, slot=slot, before=before.at(path).holding(slot).content) for path, slot in touched]
 
 
-def changed_between(before: Section, after: Section, also: Iterable[SlotStep] = ()) -> list[SlotStep]:
+def changed_between(before: ConfigSection, after: ConfigSection, also: Iterable[SlotStep] = ()) -> list[SlotStep]:
     """Return the slots that differ between two configurations, among them those of `also`."""
     slots = dict.fromkeys((*((step.section, step.slot) for step in also), *_different(before, after, ())))
     steps = [
@@ -106,7 +106,7 @@ def changed_between(before: Section, after: Section, also: Iterable[SlotStep] = 
     return [step for step in steps if step.before != step.after]
 
 
-def content_of(step: SlotStep, running: Section) -> tuple[str, ...]:
+def content_of(step: SlotStep, running: ConfigSection) -> tuple[str, ...]:
     """Return the lines that a slot has now."""
     return running.at(step.section).holding(step.slot).content
 
@@ -121,9 +121,9 @@ def is_changed_since(step: SlotStep, current: Sequence[str], *, half_undone: boo
     return not (half_undone and set(current) <= {*step.before, *step.after})
 
 
-def restoring_lines(steps: Iterable[SlotStep], running: Section) -> list[str]:
+def restoring_lines(steps: Iterable[SlotStep], running: ConfigSection) -> list[str]:
     """Return the lines that restore slots: those of one section together, removals first."""
-    edits = Section()
+    edits = ConfigSection()
     for step in steps:
         before, current = parse_lines(step.before), running.at(step.section).holding(step.slot)
         difference = _difference(current, before)
@@ -132,7 +132,7 @@ def restoring_lines(steps: Iterable[SlotStep], running: Section) -> list[str]:
     return [line for section in edits.below.values() for line in section.lines()]
 
 
-def still_used(steps: Sequence[SlotStep], running: Section) -> list[SlotStep]:
+def still_used(steps: Sequence[SlotStep], running: ConfigSection) -> list[SlotStep]:
     """Return the class-maps and policy-maps that restoring slots would remove while other lines name them."""
     remaining = parse_lines(running.content)
     for step in steps:
@@ -145,46 +145,50 @@ def still_used(steps: Sequence[SlotStep], running: Section) -> list[SlotStep]:
     return used + (still_used([step for step in steps if step not in used], running) if used else [])
 
 
-def _slots_of(planned: Section, before: Section, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
+def _slots_of(
+    planned: ConfigSection, before: ConfigSection, path: tuple[str, ...]
+) -> Iterator[tuple[tuple[str, ...], str]]:
     for section in planned.below.values():
         current = before.below.get(section.line)
         if section.below and (current or section.line.startswith(ALWAYS_THERE)):
-            yield from _slots_of(section, current or Section(), (*path, section.line))
+            yield from _slots_of(section, current or ConfigSection(), (*path, section.line))
         elif current is None or not section.line.startswith((*ALWAYS_THERE, *REMOVABLE)):
             yield path, section.slot
 
 
-def _different(before: Section, after: Section, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
+def _different(
+    before: ConfigSection, after: ConfigSection, path: tuple[str, ...]
+) -> Iterator[tuple[tuple[str, ...], str]]:
     for line in dict.fromkeys((*before.below, *after.below)):
         old, new = before.below.get(line), after.below.get(line)
         if (old and new) or line.startswith(ALWAYS_THERE):
-            yield from _different(old or Section(line), new or Section(line), (*path, line))
+            yield from _different(old or ConfigSection(line), new or ConfigSection(line), (*path, line))
         else:
-            yield path, (old or new or Section(line)).slot
+            yield path, (old or new or ConfigSection(line)).slot
 
 
-def _difference(current: Section, wanted: Section) -> Section:
+def _difference(current: ConfigSection, wanted: ConfigSection) -> ConfigSection:
     """Return the lines to enter so that a section has the wanted lines."""
-    edits = Section(current.line)
+    edits = ConfigSection(current.line)
     for line in current.below:
         if line not in wanted.below:
             negated = line.removeprefix("no ") if line.startswith("no ") else f"no {line}"
-            edits.below[negated] = Section(negated)
+            edits.below[negated] = ConfigSection(negated)
     for line, section in wanted.below.items():
         if line not in current.below:
             edits.below[line] = section
         elif nested := _difference(current.below[line], section).below:
-            edits.below[line] = Section(line, nested)
+            edits.below[line] = ConfigSection(line, nested)
     return edits
 
 
-def _section_at(root: Section, path: Iterable[str]) -> Section:
+def _section_at(root: ConfigSection, path: Iterable[str]) -> ConfigSection:
     for line in path:
-        root = root.below.setdefault(line, Section(line))
+        root = root.below.setdefault(line, ConfigSection(line))
     return root
 
 
-def _merge(into: Section, edits: Section) -> None:
+def _merge(into: ConfigSection, edits: ConfigSection) -> None:
     """Add lines to a section, removals first: some lines exclude each other."""
     below = {**into.below, **edits.below}
     into.below = dict(sorted(below.items(), key=lambda item: not item[0].startswith("no ")))

@@ -32,7 +32,7 @@ SHARE_OF_TIME = 0.1
 """The largest share of a core that judging may take: all of the run is judged each time."""
 
 
-class View(Protocol):
+class VerdictView(Protocol):
     """Where news is shown."""
 
     def begin(self) -> None:
@@ -100,7 +100,7 @@ class TextView:
         print_hanging(self._console, line, first=Text(word, style=style), indent=INDENT)
 
 
-def follow_run(folder: Path, timeline: Timeline, judge: Judge, view: View) -> list[Finding]:
+def follow_run(folder: Path, timeline: Timeline, judge: Judge, view: VerdictView) -> list[Finding]:
     """Show the verdicts about a run until it ends, and return the last ones; Ctrl-C leaves the run alone."""
     sys.stderr.write(f"{folder.name} is running; Ctrl-C closes this view and does not stop the run\n")
     view.begin()
@@ -117,7 +117,7 @@ def follow_run(folder: Path, timeline: Timeline, judge: Judge, view: View) -> li
     return last
 
 
-async def _follow(timeline: Timeline, judge: Judge, view: View, last: list[Finding]) -> None:
+async def _follow(timeline: Timeline, judge: Judge, view: VerdictView, last: list[Finding]) -> None:
     news = VerdictNews()
     while timeline.live:
         begin = time.monotonic()

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
-from railbed.check.changed import Baseline, Changes, changes_since
+from railbed.check.changed import Changes, LaunchState, changes_since
 from railbed.cli.run.alongside import alongside
 from railbed.errors import RailbedError
 from railbed.fleet import Fleet
@@ -20,7 +20,7 @@ from railbed.present.wording import listed
 class RestartChecks:
     """Checks the nodes after each restart; restarts during a check are checked together afterwards."""
 
-    def __init__(self, site: Cluster, fleet: Fleet, before: Baseline) -> None:
+    def __init__(self, site: Cluster, fleet: Fleet, before: LaunchState) -> None:
         self._site = site
         self._fleet = fleet
         self._before = before

@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import replace
 from pathlib import Path
 
-from railbed.check.changed import Baseline
+from railbed.check.changed import LaunchState
 from railbed.check.judge import essential_checks, probes_needed, restart_checks
 from railbed.check.rules import other_run, rendezvous_free, torch_equal
 from railbed.check.run import check
@@ -95,7 +95,7 @@ async def _stages(
             async for record in estimates:
                 yield record
     passed()
-    checks = RestartChecks(site, fleet, Baseline(site, known))
+    checks = RestartChecks(site, fleet, LaunchState(site, known))
     async with aclosing(checks.beside(train(site, fleet, request, known=known))) as records:
         async for record in records:
             yield _readable(record, request)

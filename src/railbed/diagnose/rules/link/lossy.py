@@ -35,7 +35,7 @@ import numpy as np
 from railbed.diagnose.evidence import Evidence, NotMeasured
 from railbed.diagnose.rule import Judgement, Rule, fail
 from railbed.diagnose.shared.compare import at, smoothed
-from railbed.diagnose.shared.directions import Direction, directions, lossy_directions, named
+from railbed.diagnose.shared.directions import PeerTraffic, directions, lossy_directions, named
 from railbed.diagnose.shared.rails import busiest_rail
 from railbed.diagnose.signal import Signal, Span, merged, middle
 
@@ -96,7 +96,7 @@ def _episodes(lost: Signal, sent: Signal, limit: float) -> list[Span]:
     return lost.where(lossy, least=LEAST_SECONDS, bridge=BRIDGE_SECONDS)
 
 
-def _end(lossy: Sequence[Direction]) -> str:
+def _end(lossy: Sequence[PeerTraffic]) -> str:
     """Return the only node that all lossy directions begin at, or end at; empty if there is none."""
     senders, receivers = {way.sender for way in lossy}, {way.receiver for way in lossy}
     return senders.pop() if len(senders) == 1 else receivers.pop() if len(receivers) == 1 else ""

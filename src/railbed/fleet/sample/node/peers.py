@@ -10,7 +10,7 @@ import struct
 from collections.abc import Collection, Iterable
 
 from railbed.fleet.sample.node.group import Group
-from railbed.fleet.sample.node.sockets import Connection
+from railbed.fleet.sample.node.sockets import TcpConnection
 
 LEAST_SEGMENTS = 100
 """Ranks open connections to all others and use few of them; the others have sent no more than a greeting."""
@@ -33,7 +33,7 @@ class Peers:
         self.sent: dict[tuple[int, int], list[int]] = {}
         """Segments, those sent again, and those sent again needlessly, by local address and peer."""
 
-    def add(self, connections: Iterable[Connection]) -> None:
+    def add(self, connections: Iterable[TcpConnection]) -> None:
         """Take a sample of all connections."""
         self._samples += 1
         for link in connections:

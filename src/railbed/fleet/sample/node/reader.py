@@ -53,8 +53,10 @@ class Sources:
         self._order = order
         self._sys = sys
         self._disciplines = qdisc.Disciplines()
-        self._connections = sockets.Connections()
-        self._traffic = traffic.Traffic(self._connections, owners.Owners(order.training)) if order.training else None
+        self._connections = sockets.TcpSockets()
+        self._traffic = (
+            traffic.TrafficCounter(self._connections, owners.Owners(order.training)) if order.training else None
+        )
         self._peers = peers.Peers(order.peers)
         self._gpus = _gpus()
         self._layout = ""

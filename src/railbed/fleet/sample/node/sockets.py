@@ -27,7 +27,7 @@ MAPPED = bytes(10) + b"\xff\xff"
 """Prefix of an IPv4 address in an IPv6 socket, as a server has that accepts both."""
 
 
-class Connection:
+class TcpConnection:
     """One TCP connection over IPv4, as of one reading."""
 
     __slots__ = (
@@ -55,13 +55,13 @@ class Connection:
         if this kernel does not count them."""
 
 
-class Connections:
+class TcpSockets:
     """All connections of this node, and for each of its addresses the longest round trip of those that send."""
 
     def __init__(self) -> None:
         self._dumps = {family: netlink.Dump(SOCK_DIAG, BY_FAMILY, BY_FAMILY, _request(family)) for family in FAMILIES}
         self._too_many = False
-        self.all: list[Connection] = []
+        self.all: list[TcpConnection] = []
         self.are_known = False
         """Whether the kernel listed the connections, and there are not too many."""
         self.slowest: dict[int, tuple[int, int]] = {}
@@ -76,7 +76,7 @@ class Connections:
             for family, dump in self._dumps.items():
                 entries = dump.read()
                 self._too_many = self._too_many or len(entries) > MOST
-                self.all += [link for link in (Connection(entry, family) for entry in entries) if link.local]
+                self.all += [link for link in (TcpConnection(entry, family) for entry in entries) if link.local]
         except (OSError, struct.error):
             self.all = []
             return
@@ -97,7 +97,7 @@ class PortConnections(Group):
     source = "tcp"
     names = ("rtt_us", "slowest_peer")
 
-    def __init__(self, port: str, address: int, connections: Connections) -> None:
+    def __init__(self, port: str, address: int, connections: TcpSockets) -> None:
         self.port = port
         self._address = address
         self._connections = connections

@@ -9,7 +9,7 @@ import time
 
 from railbed.fleet.sample.node.group import Group
 from railbed.fleet.sample.node.owners import Owners
-from railbed.fleet.sample.node.sockets import Connection, Connections
+from railbed.fleet.sample.node.sockets import TcpConnection, TcpSockets
 
 LEAST_BYTES = 1 << 18
 """What a connection carries before its owner is looked for; these bytes are counted then."""
@@ -58,10 +58,10 @@ class _Sums:
                 self.peers[direction] = growth, peer
 
 
-class Traffic:
+class TrafficCounter:
     """Adds up the bytes of the training and of other programs, by address of this node."""
 
-    def __init__(self, connections: Connections, owners: Owners) -> None:
+    def __init__(self, connections: TcpSockets, owners: Owners) -> None:
         self._connections = connections
         self._owners = owners
         self._known: dict[int, _Known] = {}
@@ -101,7 +101,7 @@ class Traffic:
             return [0, 0, 0, 0, None, None]
         return [*sums.training, *sums.foreign, *(peer for _, peer in sums.peers)]
 
-    def _remember(self, links: list[Connection]) -> None:
+    def _remember(self, links: list[TcpConnection]) -> None:
         """Note connections that are new, which count from their first byte, and forget those that are closed."""
         for known in self._known.values():
             known.missing += 1
@@ -111,7 +111,7 @@ class Traffic:
             self._known[link.cookie].missing = 0
         self._known = {cookie: known for cookie, known in self._known.items() if known.missing < FORGET_AFTER}
 
-    def _look_for_owners(self, links: list[Connection]) -> None:
+    def _look_for_owners(self, links: list[TcpConnection]) -> None:
         # One without an inode was closed by its owner, whoever that was.
         unclear = [link for link in links if link.inode and self._is_unclear(link)]
         self._unclear = {link.local for link in unclear}
@@ -129,11 +129,11 @@ class Traffic:
         for link in unclear:
             self._known[link.cookie].is_of_training = link.inode in training
 
-    def _is_unclear(self, link: Connection) -> bool:
+    def _is_unclear(self, link: TcpConnection) -> bool:
         known = self._known[link.cookie]
         return known.is_of_training is None and sum(_grown(link, known)) >= LEAST_BYTES
 
-    def _count(self, link: Connection, known: _Known) -> None:
+    def _count(self, link: TcpConnection, known: _Known) -> None:
         if known.is_of_training is None:
             return
         sums = self._sums.get(link.local)
@@ -145,7 +145,7 @@ class Traffic:
         known.foreign += 0 if known.is_of_training else sum(grown)
         known.sent, known.received = _carried(link)
 
-    def _look_for_programs(self, links: list[Connection]) -> None:
+    def _look_for_programs(self, links: list[TcpConnection]) -> None:
         unnamed = [link for link in links if self._needs_name(self._known[link.cookie])]
         begin = time.monotonic()
         if not unnamed or len(self._named) >= MOST_NAMED or begin < self._next_programs:
@@ -173,7 +173,7 @@ class PortTraffic(Group):
         *("foreign_tx_peer", "foreign_rx_peer"),
     )
 
-    def __init__(self, port: str, address: int, traffic: Traffic) -> None:
+    def __init__(self, port: str, address: int, traffic: TrafficCounter) -> None:
         self.port = port
         self._address = address
         self._traffic = traffic
@@ -189,11 +189,11 @@ def _after_rest(begin: float) -> float:
     return end + (end - begin) / SHARE_OF_TIME
 
 
-def _carried(link: Connection) -> tuple[int, int]:
+def _carried(link: TcpConnection) -> tuple[int, int]:
     return link.sent or 0, link.received or 0
 
 
-def _grown(link: Connection, known: _Known) -> tuple[int, int]:
+def _grown(link: TcpConnection, known: _Known) -> tuple[int, int]:
     sent, received = _carried(link)
     return max(0, sent - known.sent), max(0, received - known.received)
 
