@@ -74,7 +74,7 @@ def _cannot_train(site: Site, node: str, facts: torch.Torch) -> Judgement:
         remedy = "" if fix else f"correct `python:` of {node} in the cluster file, or install it"
         return fail(subject=node, expected=EXPECTED, observed=f"{NO_PYTHON} {python}", remedy=remedy, fix=fix)
     observed = f"Python {facts.python}, {NO_TORCH}"
-    remedy = with_training(site.cluster) or f"on {node}: {python} -m pip install torch"
+    remedy = with_training(site.cluster) or f"on {node}: {python} -P -m pip install torch"
     return fail(subject=node, expected=EXPECTED, observed=observed, remedy=remedy)
 
 

@@ -49,7 +49,7 @@ def judge(node: NodeView) -> Iterator[Judgement]:
     have = facts.libraries
     missing = [name for name in OLDEST if name not in have]
     old = [name for name, oldest in OLDEST.items() if name in have and _number(have[name]) < _number(oldest)]
-    install = f"on {node.name}: {' '.join(python)} -m pip install {' '.join(map(repr, TUNING))}"
+    install = f"on {node.name}: {' '.join(python)} -P -m pip install {' '.join(map(repr, TUNING))}"
     if old:
         observed = ", ".join(f"{name} {have[name]}" for name in old)
         yield fail(expected=EXPECTED, observed=f"too old: {observed}", remedy=install)

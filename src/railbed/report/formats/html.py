@@ -65,7 +65,7 @@ def _plotly() -> str:
             return path.read_text(encoding="utf-8").replace("</script", r"<\/script").replace("<!--", r"<\!--")
     raise ToolMissing(
         "the Python package plotly is not installed here, and the plots need it",
-        hint=f"`{sys.executable} -m pip install plotly` installs it",
+        hint=f"`{sys.executable} -P -m pip install plotly` installs it",
     )
 
 

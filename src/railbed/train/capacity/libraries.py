@@ -58,7 +58,7 @@ async def require_libraries(cluster: Cluster, fleet: Fleet, recipe: Recipe) -> N
         raise ToolMissing(
             f"{node}{others} cannot tune this model: {', '.join(names)} not installed for {python}",
             hint=f"`railbed configure --rule tuning_libraries --apply` installs them in a virtual environment, "
-            f"or on {node}: {python} -m pip install {' '.join(names)}",
+            f"or on {node}: {python} -P -m pip install {' '.join(names)}",
         )
 
 
