@@ -15,7 +15,7 @@ from railbed.check.judge import all_checks, judge_site
 from railbed.check.site import Site
 from railbed.configure.management import switch_cut
 from railbed.configure.order import in_order
-from railbed.configure.persist.network import PortSettings, network_files, read_values
+from railbed.configure.persist.network import VALUES, PortSettings, network_files, read_values
 from railbed.configure.persist.unit import read_unit, render_unit
 from railbed.configure.plan import Plan, make_plan
 from railbed.configure.planned import PlannedFix
@@ -222,6 +222,11 @@ def test_addresses_and_mtus_are_kept_where_the_host_keeps_its_own(boot: BootConf
         written = BootConfig(**{**_fields(boot), "files": files})
         again = plan_of(*changes, site=site_with(boot_config=written)).devices[0]
         assert not [step for step in again.fix.apply if isinstance(step, FileStep)], "written once"
+
+
+@pytest.mark.parametrize("mtu", ["1e999", "true", '"9000"', "[9000]", "{}"])
+def test_a_file_with_a_damaged_mtu_has_no_settings(mtu: str) -> None:
+    assert read_values(f'{VALUES}{{"eth1": {{"mtu": {mtu}}}}}\n') == {}
 
 
 def _fields(boot: BootConfig) -> Mapping[str, Any]:

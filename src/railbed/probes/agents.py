@@ -20,6 +20,8 @@ from railbed.parsing.text import integer, sections
 MODULE = "railbed.launch.node.agent"
 KINDS = {"runs": "training", "bench": "benchmark"}
 """What an agent works for, by the folder that its job's folder is in."""
+LATEST = 32_503_680_000
+"""The year 3000: what started later is a damaged answer."""
 STATUS = re.compile(r"/proc/(?P<pid>\d{1,10})/status:(?P<name>PPid|RssAnon):\s*+(?P<value>\d{1,20})(?: kB)?", re.ASCII)
 FOLDER = re.compile(r"/proc/(?P<pid>\d{1,10})/cwd:(?P<folder>/.*)", re.ASCII)
 # The brackets keep the pattern from matching this command itself.
@@ -125,8 +127,15 @@ def _process(name: str, text: str, ticks: int, boot: int) -> _Process | None:
         path = PurePosixPath(folder)
         if (option, module) == ("-m", MODULE) and len(path.parts) > 3 and path.parts[-3] in KINDS:
             owner = f"user {uid}" if user == "UNKNOWN" else user
-            return _Process(integer(pid), owner, boot + integer(start) / ticks, path)
+            return _Process(integer(pid), owner, _started(boot, integer(start), ticks), path)
     return None
+
+
+def _started(boot: int, start: int, ticks: int) -> float:
+    started = boot + start / ticks
+    if not 0 <= started < LATEST:
+        raise ParseError("expected a process that started before the year 3000", line=f"{boot} + {start} / {ticks}")
+    return started
 
 
 def _triples(arguments: Sequence[str]) -> Iterator[tuple[str, str, str]]:

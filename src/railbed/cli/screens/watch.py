@@ -18,6 +18,7 @@ from railbed.cli.screens.base import Screen
 from railbed.cli.screens.watch_rows import NodeRow, QueueRow, node_rows, queue_rows
 from railbed.model.record import Record
 from railbed.model.text.printable import printable
+from railbed.present.wording import moment
 from railbed.store.timeline import Mark, Timeline
 
 BARS = "▁▂▃▄▅▆▇█"
@@ -173,7 +174,7 @@ def mark_line(mark: Mark) -> Text:
     """Return an event as one line."""
     where = f"{mark.subject}: " if mark.subject and not mark.text.startswith(mark.subject) else ""
     line = Text.assemble(
-        (f"{time.strftime('%H:%M:%S', time.localtime(mark.time))} ", "dim"),
+        (f"{moment(mark.time, '%H:%M:%S')} ", "dim"),
         (f"{mark.kind} ", BAD_KINDS.get(mark.kind, "dim")),
         printable(f"{where}{mark.text}"),
     )

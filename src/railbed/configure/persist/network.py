@@ -68,10 +68,10 @@ def read_values(text: str) -> dict[str, PortSettings]:
 
 
 def _settings(mtu: int | None = None, address: str | None = None) -> PortSettings:
-    """Return settings that a file has; raise ValueError if they are not a number and an address."""
-    return PortSettings(
-        mtu=None if mtu is None else int(mtu), address=None if address is None else str(ip_interface(address))
-    )
+    """Return settings that a file has; raise ValueError if they are not a whole number and an address."""
+    if mtu is not None and type(mtu) is not int:
+        raise ValueError(mtu)
+    return PortSettings(mtu=mtu, address=None if address is None else str(ip_interface(address)))
 
 
 def _head(ports: Mapping[str, PortSettings]) -> list[str]:

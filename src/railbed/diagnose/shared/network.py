@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -16,6 +17,8 @@ RATIO, RATIO_WITH_TRIPS = 2.0, 1.4
 """How many times as long as usual the network takes; less is enough if round trips take longer, too."""
 TRIP_RATIO = 2.5
 """How many times as long as usual a round trip takes."""
+CLOSE = 0.5
+"""Share of the largest such ratio at which another node has the same trouble."""
 COMPUTE_RATIO = 2.0
 STEP_SHARE = 0.2
 """The additional wait, as a share of a usual step."""
@@ -87,20 +90,32 @@ def _ratios(signal: Signal, edges: Numbers) -> Numbers:
 def slow_peer(rail: RailView, span: Span) -> SlowPeer | None:
     """Return the only node that all nodes with longer round trips name as their slowest peer; None if there is none."""
     trips, peers = rail.try_read("tcp_rtt_us"), rail.try_read("tcp_slowest_peer")
-    longer = {
-        node: signal
+    ratios = {
+        node: middle(signal.within(span)) / signal.usual
         for node, signal in trips.items()
-        if node in peers and middle(signal.within(span)) > TRIP_RATIO * signal.usual
+        if node in peers and signal.usual > 0 and len(signal.within(span))
     }
+    longer = _much_longer(ratios)
     candidates = []
     for port in rail.ports:
         voters = [node for node in longer if node != port.name]
         if voters and all(_names(peers[node], port, span) for node in voters):
-            candidates.append((port, longer[max(voters, key=lambda node: middle(longer[node].within(span)))]))
+            candidates.append((port, trips[max(voters, key=lambda node: middle(trips[node].within(span)))]))
     if len(candidates) != 1:
         return None
     (port, sender), *_ = candidates
     return SlowPeer(port.name, port.port.netdev, sender, middle(sender.within(span)) / 1e6, sender.usual / 1e6)
+
+
+def _much_longer(ratios: Mapping[str, float]) -> list[str]:
+    """Return the nodes whose round trips took longer; those that come close to the worst count, too.
+
+    A rail that is slow for all takes some nodes just above the limit and others just below it.
+    """
+    worst = max(ratios.values(), default=0.0)
+    if not worst > TRIP_RATIO:
+        return []
+    return [node for node, ratio in ratios.items() if ratio > min(TRIP_RATIO, worst * CLOSE)]
 
 
 def _names(peers: Signal, port: PortView, span: Span) -> bool:

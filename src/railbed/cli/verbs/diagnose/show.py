@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 
 from rich.text import Text
@@ -13,6 +12,7 @@ from railbed.cli.screens.text import INDENT, STYLES
 from railbed.model.record import WRONG, Finding, Verdict
 from railbed.model.text.amount import duration, plural
 from railbed.model.text.printable import printable
+from railbed.present.wording import moment
 from railbed.store.timeline import StepAt, Timeline
 
 
@@ -109,15 +109,15 @@ def step_text(at: StepAt | None) -> str:
     return f", after step {at.step:,}" if at.is_over else f", step {at.step:,}{' again' if at.is_repeated else ''}"
 
 
-def clock_time(moment: float) -> str:
+def clock_time(at: float) -> str:
     """Return the time of day of a moment."""
-    return time.strftime("%H:%M:%S", time.localtime(moment))
+    return moment(at, "%H:%M:%S")
 
 
-def _moment(moment: float, end: float) -> str:
+def _moment(at: float, end: float) -> str:
     """Return a time of day, with its date if that is not the date of the end."""
-    date, last = (time.strftime("%Y-%m-%d", time.localtime(at)) for at in (moment, end))
-    return clock_time(moment) if date == last else f"{date} {clock_time(moment)}"
+    date, last = (moment(time, "%Y-%m-%d") for time in (at, end))
+    return clock_time(at) if date == last else f"{date} {clock_time(at)}"
 
 
 def _conclusion(wrong: Sequence[Finding], rest: Sequence[Finding], *, everything: bool, after: str) -> Text:

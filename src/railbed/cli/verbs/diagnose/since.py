@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-import time
 from datetime import datetime, timedelta
 
 from railbed.errors import UsageError
+from railbed.present import wording
 
 TIME_OF_DAY = re.compile(r"(\d{1,2}):(\d\d)(?::(\d\d))?", re.ASCII)
 DURATION = re.compile(r"(?:(\d{1,6})d)?(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:(\d{1,9})s)?", re.ASCII)
@@ -22,7 +22,7 @@ def moment(text: str, end: float) -> float:
     if since is None:
         raise UsageError(f"--since {text!r} is neither a time nor a duration", hint=HINT)
     if since > end:
-        ended = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(end))
+        ended = wording.moment(end, "%Y-%m-%d %H:%M:%S")
         raise UsageError(f"--since {text!r} is after the end of the run, {ended}", hint=HINT)
     return since
 
@@ -43,7 +43,7 @@ def _time_of_day(text: str, end: float) -> float | None:
     hour, minute, second = (int(number or 0) for number in match.groups())
     try:
         day = datetime.fromtimestamp(end).replace(hour=hour, minute=minute, second=second, microsecond=0)
-    except ValueError:
+    except (ValueError, OverflowError, OSError):
         return None
     return (day if day.timestamp() <= end else day - timedelta(days=1)).timestamp()
 

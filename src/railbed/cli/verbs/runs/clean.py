@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +26,7 @@ from railbed.model import events
 from railbed.model.cluster import Cluster
 from railbed.model.text.amount import size
 from railbed.model.text.printable import printable
+from railbed.present.wording import moment
 from railbed.store import NEWEST, RunSummary, is_own_folder, list_runs, remove_run, runs_folder, similar_names
 from railbed.store.run_cluster import ForeignRun, cluster_to_act_on
 from railbed.transport.base import Target, targets_of
@@ -275,4 +275,4 @@ def _show_json(plan: CleanUpPlan, silent: dict[str, DeviceError]) -> None:
 
 
 def _when(seconds: float) -> str:
-    return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
+    return moment(seconds, "%Y-%m-%d %H:%M")
