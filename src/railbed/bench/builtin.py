@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from pydantic import BaseModel
 
+from railbed.model.paths import exists, expand_home
 from railbed.yamlfile.document import parse
 from railbed.yamlfile.kind import FileKind
 from railbed.yamlfile.mistakes import did_you_mean, refusal
@@ -24,8 +25,8 @@ def names_in(folder: Path) -> list[str]:
 def load_from(folder: Path, name_or_path: str, model: type[M], kind: FileKind) -> M:
     """Return a built-in file by name, or any file by path; raise the kind's error."""
     names = names_in(folder)
-    path = folder / f"{name_or_path}.yaml" if name_or_path in names else Path(name_or_path).expanduser()
-    if name_or_path not in names and path.suffix not in {".yaml", ".yml"} and not path.exists():
+    path = folder / f"{name_or_path}.yaml" if name_or_path in names else expand_home(name_or_path)
+    if name_or_path not in names and path.suffix not in {".yaml", ".yml"} and not exists(path):
         noun = kind.noun.partition(" ")[2]
         advice = did_you_mean(name_or_path, names) or f"; choose {', '.join(names)}, or a file ending in .yaml"
         raise kind.error(f"there is no {noun} {name_or_path}{advice}", hint=kind.hint)

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from railbed.errors import UsageError, os_reason
+from railbed.model.paths import exists, is_file
 from railbed.store import followed, write_atomically
 
 STANDARD_OUTPUT = Path("-")
@@ -20,7 +21,7 @@ def write_page(path: Path, content: bytes, *, typed: bool, hint: str = "") -> No
         sys.stdout.buffer.flush()
         return
     is_followed = typed or not path.is_symlink()
-    if is_followed and path.exists() and not path.is_file():
+    if is_followed and exists(path) and not is_file(path):
         raise UsageError(f"cannot write the page to {path}: it is not a file", hint=hint)
     try:
         # A link that the user named stays: its target is replaced. Another may be planted: it is replaced itself.

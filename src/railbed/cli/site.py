@@ -12,6 +12,7 @@ from railbed.cli.hints import use_cluster_file
 from railbed.cli.options import DEFAULT_CLUSTER
 from railbed.errors import UsageError
 from railbed.model.cluster import LOCAL_HOST, Cluster, Node
+from railbed.model.paths import exists, is_folder
 from railbed.store.run import ABOUT
 from railbed.store.run_cluster import cluster_to_act_on
 
@@ -40,12 +41,12 @@ def given_cluster(file: Path | None, replay: Path | None, *, ahead: Ahead | None
 
         return allocation_cluster(site, ahead)
     if file is not None:
-        return built_in_local() if str(file) == LOCAL_NAME and not file.exists() else clusterfile.load(file)
+        return built_in_local() if str(file) == LOCAL_NAME and not exists(file) else clusterfile.load(file)
     if replay is not None:
         recorded = recorded_cluster_file(replay)
         if recorded:
             return clusterfile.load(recorded)
-    return default_cluster() if DEFAULT_CLUSTER.exists() else None
+    return default_cluster() if exists(DEFAULT_CLUSTER) else None
 
 
 def default_cluster() -> Cluster:
@@ -56,17 +57,17 @@ def default_cluster() -> Cluster:
 def site_of_job(file: Path) -> str | None:
     """Return the site file of `slurm` or `slurm:FILE`, empty if none is named; None if it is a file's own name."""
     name, _, site = str(file).partition(":")
-    return site if name == SLURM_NAME and not file.exists() else None
+    return site if name == SLURM_NAME and not exists(file) else None
 
 
 def recording_folder(replay: Path) -> Path:
     """Return the folder of a recording; for a run, the folder of its raw outputs."""
-    if not replay.is_dir():
+    if not is_folder(replay):
         raise UsageError(f"{replay} is not a folder", hint="name the folder of a recording or of a run")
-    return replay / "raw" if (replay / "raw").is_dir() else replay
+    return replay / "raw" if is_folder(replay / "raw") else replay
 
 
 def recorded_cluster_file(replay: Path) -> Path | None:
     """Return the cluster file of a recording or a run."""
     folder = recording_folder(replay)
-    return next((path for path in (folder / "cluster.yaml", folder.parent / "cluster.yaml") if path.exists()), None)
+    return next((path for path in (folder / "cluster.yaml", folder.parent / "cluster.yaml") if exists(path)), None)

@@ -10,6 +10,7 @@ from railbed.cli.run_kinds import WITH_WEIGHTS
 from railbed.cli.site import built_in_local, given_cluster
 from railbed.errors import UsageError
 from railbed.model.cluster import Cluster
+from railbed.model.paths import expand_home, is_file, is_folder
 from railbed.store import NEWEST
 from railbed.store.run import ABOUT
 from railbed.store.run_cluster import cluster_to_act_on
@@ -40,16 +41,16 @@ def trained_model(word: str, cluster_file: Path | None, node: str | None) -> Tra
     """Return the model that a user names: a run by name or folder, or the folder of a model on a node or here."""
     if word == NEWEST:
         return _of_run(word, cluster_file, node)
-    path = Path(word).expanduser()
-    is_run = (path / ABOUT).is_file()
+    path = expand_home(word)
+    is_run = is_file(path / ABOUT)
     elsewhere = bool(cluster_file or node) and "/" in word and not is_run
     if elsewhere:
         site = given_cluster(cluster_file, None) or built_in_local()
         return TrainedModel(cluster=site, folder=word, node=_node(site, node))
-    if (path / CONFIG).is_file() or is_adapter(path):
+    if is_file(path / CONFIG) or is_adapter(path):
         site = built_in_local()
         return TrainedModel(cluster=site, folder=str(path.resolve()), node=_node(site, node))
-    if path.is_dir() and not is_run:
+    if is_folder(path) and not is_run:
         raise UsageError(f"{path} is neither a run nor the folder of a model: it has no {CONFIG}")
     if "/" in word and not is_run:
         raise UsageError(f"there is no folder {path}", hint="name a run, or the folder of a model")

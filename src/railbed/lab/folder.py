@@ -24,6 +24,7 @@ from railbed.lab.host import HostFault
 from railbed.lab.model import Fault, Lab, Spec
 from railbed.lab.removal import remove_tree
 from railbed.model.cluster import Cluster
+from railbed.model.paths import expand_home
 from railbed.store import write_atomically
 from railbed.store.cache import cache_folder, make_folder, open_private, read_cached, refuse_foreign, refuse_planted
 from railbed.store.run import PRIVATE
@@ -101,7 +102,7 @@ def lab_of(cluster: Cluster) -> str | None:
     """Return the name of the lab in this cache that a cluster file describes; None if it is of none, or of another."""
     if cluster.lab is None or cluster.login.key is None:
         return None
-    folder = Path(cluster.login.key).expanduser().parent
+    folder = expand_home(cluster.login.key).parent
     return cluster.lab if folder.resolve() == (labs_folder() / cluster.lab).resolve() else None
 
 

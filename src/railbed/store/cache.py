@@ -17,6 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from railbed.errors import UsageError
+from railbed.model.paths import expand_home
 from railbed.model.private import make_private
 from railbed.model.writers import first_gap, other_writers, user_name
 
@@ -35,9 +36,9 @@ def cache_folder(*below: str) -> Path:
     """
     override = os.environ.get("RAILBED_CACHE")
     if override:
-        path = Path(override).expanduser().absolute()
+        path = expand_home(override).absolute()
     else:
-        home = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser().absolute()
+        home = expand_home(os.environ.get("XDG_CACHE_HOME") or "~/.cache").absolute()
         path = home / "railbed"
         with suppress(OSError):
             if not path.exists() and not os.access(home, os.W_OK | os.X_OK, effective_ids=True):

@@ -11,7 +11,6 @@ import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from email.message import Message
-from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from railbed.errors import (
@@ -24,6 +23,7 @@ from railbed.errors import (
 )
 from railbed.model.cluster import Nxapi
 from railbed.model.output import MAX_OUTPUT_BYTES
+from railbed.model.paths import expand_home
 from railbed.transport.batch import CHUNK, PrintsTooMuch
 
 if TYPE_CHECKING:
@@ -193,8 +193,8 @@ def _context(trust: Nxapi) -> ssl.SSLContext:
     if trust.fingerprint:
         return _without_trust()
     try:
-        return ssl.create_default_context(cafile=str(Path(trust.ca).expanduser()) if trust.ca else None)
-    except (OSError, RuntimeError) as error:
+        return ssl.create_default_context(cafile=str(expand_home(trust.ca)) if trust.ca else None)
+    except OSError as error:
         reason = "it has no certificate" if isinstance(error, ssl.SSLError) else _reason(error)
         raise LoginRefused(
             f"the certificate authorities in {trust.ca} cannot be read: {reason}",

@@ -21,6 +21,7 @@ from railbed.errors import RailbedError, UsageError, os_reason
 from railbed.fleet import Fleet
 from railbed.model import events
 from railbed.model.cluster import Cluster
+from railbed.model.paths import exists, is_folder
 from railbed.model.private import for_us_alone
 from railbed.model.record import Record
 from railbed.store import OpenRun, Status, open_run
@@ -155,7 +156,7 @@ async def _connector(options: Options, run: OpenRun) -> AsyncIterator[Connector]
 
 
 def _keep_cluster(folder: Path, text: str) -> None:
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    if exists(folder) and (not is_folder(folder) or any(folder.iterdir())):
         raise UsageError(f"{folder} is not empty", hint="choose a new folder to record to")
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -17,6 +17,7 @@ from railbed.errors import UsageError
 from railbed.fleet import Fleet
 from railbed.model.cluster import Cluster, Gpu, Login, Node, Training
 from railbed.model.events import ClusterBuilt
+from railbed.model.paths import exists, expand_home
 from railbed.model.writers import distrust
 from railbed.transport.base import targets_of
 from railbed.transport.connect import live_connector
@@ -95,10 +96,10 @@ def _job_around_us() -> int:
 
 def _site_file(named: str) -> Path | None:
     if named or (named := os.environ.get("RAILBED_SITE", "")):
-        return Path(named).expanduser()
+        return expand_home(named)
     settings = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
-    file = Path(settings).expanduser() / DEFAULT_SITE
-    if not file.exists():
+    file = expand_home(settings) / DEFAULT_SITE
+    if not exists(file):
         return None
     if reason := distrust(file):
         raise UsageError(

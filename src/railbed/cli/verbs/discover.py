@@ -43,6 +43,7 @@ from railbed.model.cluster import Text as OneLine
 from railbed.model.events import ClusterBuilt
 from railbed.model.limits import DEVICE_SECONDS
 from railbed.model.names import name_from
+from railbed.model.paths import expand_home, is_file
 from railbed.model.record import Change, Record
 from railbed.model.text.amount import plural
 from railbed.store import followed, write_atomically
@@ -157,14 +158,14 @@ def _login(user: str | None, key: str | None, jump: str | None) -> Login:
             raise UsageError(f"{option} {value!r} cannot be used", hint=f"{option} takes one line of text")
     if jump and not HOST.fullmatch(jump):
         raise UsageError(f"--jump {jump!r} is not a jump host", hint="write it as [user@]host[:port]")
-    if key and not Path(key).expanduser().is_file():
+    if key and not is_file(expand_home(key)):
         raise UsageError(f"--key {key}: there is no such file", hint="name a private key file")
     return Login(user=user, key=named["--key"], jump=jump)
 
 
 def _whole_path(path: str) -> str:
     """Return an absolute path, or a path from `~`, since other users have other home folders."""
-    absolute = Path(path).expanduser().absolute()
+    absolute = expand_home(path).absolute()
     home = Path("~").expanduser()
     return f"~/{absolute.relative_to(home)}" if absolute.is_relative_to(home) and absolute != home else str(absolute)
 

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO
 
+from railbed.model.paths import expand_home
 from railbed.model.writers import other_writers, user_name
 
 BASE = ".railbed"
@@ -37,7 +38,7 @@ class Refusal(Exception):
 
 def open_base(workdir: str, *, create: bool) -> Path | None:
     """Return railbed's folder below `workdir`, with links resolved; None if it does not exist and `create` is false."""
-    work = Path(os.path.realpath(Path(workdir).expanduser()))
+    work = Path(os.path.realpath(expand_home(workdir)))
     base = work / BASE
     if create:
         make(work)

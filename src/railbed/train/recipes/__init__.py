@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from railbed.errors import RecipeError, UserError
+from railbed.model.paths import exists, expand_home, is_file
 from railbed.train.base.files import CONFIG
 from railbed.train.base.folder import ModelFolder
 from railbed.train.models.pretrained import PretrainedSettings
@@ -73,7 +74,7 @@ def load(wanted: str, settings: Sequence[str] = ()) -> Recipe:
 def _require_context(recipe: Recipe, path: Path, settings: Sequence[str]) -> None:
     """Refuse sequences that are longer than those that the model to tune was made for."""
     base = recipe.model.base_folder if isinstance(recipe.model, PretrainedSettings) and recipe.model.path else None
-    if base is None or not (base / CONFIG).is_file():
+    if base is None or not is_file(base / CONFIG):
         return  # what else is wrong with the folder is reported when it is read
     folder = ModelFolder.open(base)
     if obstacle := folder.obstacle_to(recipe.model.context):
@@ -101,8 +102,8 @@ def _origin(key: KeyPath, path: Path, settings: Sequence[str]) -> tuple[str, int
 def _path_of(wanted: str, beside: Path) -> Path:
     if wanted in names():
         return FOLDER / f"{wanted}.yaml"
-    path = beside / Path(wanted).expanduser()
-    if path.suffix in {".yaml", ".yml"} or path.exists():
+    path = beside / expand_home(wanted)
+    if path.suffix in {".yaml", ".yml"} or exists(path):
         return path
     known = ", ".join(names())
     advice = did_you_mean(wanted, names()) or f"; there are {known}, and files ending in .yaml"
@@ -201,7 +202,7 @@ def anchored(values: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def _absolute(file: object, folder: Path) -> object:
-    return str((folder / Path(file).expanduser()).absolute()) if isinstance(file, str) and file else file
+    return str((folder / expand_home(file)).absolute()) if isinstance(file, str) and file else file
 
 
 def _mapping(value: object) -> dict[str, Any]:

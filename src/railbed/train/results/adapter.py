@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from railbed.errors import ModelError
+from railbed.model.paths import is_file
 from railbed.train.base.adapter import CONFIG as ADAPTER
 from railbed.train.base.adapter import NOTES
 from railbed.train.base.adapter import WEIGHTS as ADAPTER_WEIGHTS
@@ -71,7 +72,7 @@ class AdapterFolder:
 
 def is_adapter(path: Path) -> bool:
     """Whether a folder has an adapter rather than a model."""
-    return (path / ADAPTER).is_file()
+    return is_file(path / ADAPTER)
 
 
 def require_unchanged(adapter: AdapterFolder, folder: ModelFolder) -> None:

@@ -18,13 +18,14 @@ import asyncssh
 from railbed.errors import DeviceError, LoginRefused, ProgramRefused, Unreachable
 from railbed.model.cluster import Login
 from railbed.model.output import Output
+from railbed.model.paths import expand_home
 from railbed.model.writers import distrust
 from railbed.transport.base import Command, Program, Target, Transport
 from railbed.transport.batch import CHUNK, run_batch
 from railbed.transport.secret import resolve
 from railbed.transport.ssh.command_line import SshCliTransport
 from railbed.transport.ssh.errors import LoginAttempt, explain
-from railbed.transport.ssh.login import SshAgent, expanded, key_files, query_agent
+from railbed.transport.ssh.login import SshAgent, key_files, query_agent
 
 CONNECT_SECONDS = 10.0
 CLOSE_SECONDS = 2.0
@@ -244,7 +245,7 @@ def _arguments(host: str, login: Login, agent: SshAgent | None) -> dict[str, Any
         "username": login.user,
         "port": login.port,
         "client_keys": key_files(login, agent),
-        "known_hosts": str(expanded(login.known_hosts)) if login.known_hosts else None,
+        "known_hosts": str(expand_home(login.known_hosts)) if login.known_hosts else None,
         "password": resolve(login.password),
         "passphrase": resolve(login.passphrase),
     }

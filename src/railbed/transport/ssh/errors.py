@@ -14,7 +14,8 @@ import asyncssh
 
 from railbed.errors import DeviceError, HostKeyChanged, HostKeyUnknown, LoginRefused, TimedOut, Unreachable
 from railbed.model.cluster import Login
-from railbed.transport.ssh.login import SshAgent, expanded, key_error, offered
+from railbed.model.paths import expand_home
+from railbed.transport.ssh.login import SshAgent, key_error, offered
 
 SSH_PORT = 22
 OWN_KNOWN_HOSTS = "~/.ssh/known_hosts"
@@ -69,8 +70,8 @@ class LoginAttempt:
         words = ["ssh"]
         words += ["-p", str(login.port)] if login.port else []
         words += ["-J", login.jump] if login.jump else []
-        words += ["-i", str(expanded(login.key))] if login.key else []
-        known = expanded(login.known_hosts) if login.known_hosts else None
+        words += ["-i", str(expand_home(login.key))] if login.key else []
+        known = expand_home(login.known_hosts) if login.known_hosts else None
         words += ["-o", f"UserKnownHostsFile={known}"] if known else []
         return shlex.join([*words, f"{login.user}@{self.host}" if login.user else self.host])
 
@@ -244,7 +245,7 @@ def _has_key(file: Path, name: str) -> bool:
 def _known_hosts_files(attempt: LoginAttempt) -> list[Path]:
     """Return the files that were searched: the cluster file's, or those of the user's configuration."""
     if attempt.login.known_hosts:
-        return [expanded(attempt.login.known_hosts)]
+        return [expand_home(attempt.login.known_hosts)]
     configured = attempt.options().known_hosts
     names = [name for name in configured if isinstance(name, str)] if isinstance(configured, list | tuple) else []
-    return [expanded(name) for name in names or [OWN_KNOWN_HOSTS]]
+    return [expand_home(name) for name in names or [OWN_KNOWN_HOSTS]]

@@ -15,6 +15,7 @@ import asyncssh
 
 from railbed.errors import LoginRefused
 from railbed.model.cluster import Login
+from railbed.model.paths import expand_home
 from railbed.model.text.amount import plural
 from railbed.transport.secret import secret_place
 
@@ -53,19 +54,11 @@ async def query_agent(path: str) -> SshAgent:
     return SshAgent(path=path, keys=len(keys))
 
 
-def expanded(path: str) -> Path:
-    """Return a path with `~` expanded; for an unknown user it stays as it is, and reading it fails."""
-    try:
-        return Path(path).expanduser()
-    except RuntimeError:
-        return Path(path)
-
-
 def key_files(login: Login, agent: SshAgent | None) -> list[str] | None:
     """Return the key of the cluster file; a key that needs an unknown passphrase is left to the agent."""
     if not login.key:
         return None
-    path = expanded(login.key)
+    path = expand_home(login.key)
     _refuse_unprotected(path)
     if login.passphrase is None:
         try:
@@ -92,7 +85,7 @@ def _refuse_unprotected(path: Path) -> None:
 
 def key_error(error: Exception, login: Login, agent: SshAgent | None) -> LoginRefused:
     """Return why a key file cannot be used: a passphrase that is missing or wrong, or no private key at all."""
-    path = expanded(login.key) if login.key else None
+    path = expand_home(login.key) if login.key else None
     named = f"the key file {path}" if path else "a key file of your SSH configuration"
     quoted = shlex.quote(str(path)) if path else "FILE"
     if "must be specified" in str(error):
@@ -118,7 +111,7 @@ def offered(options: asyncssh.SSHClientConnectionOptions, login: Login, agent: S
     tried = [_shown_key(pair) for pair in pairs[:SHOWN_KEYS]]
     if len(pairs) > SHOWN_KEYS:
         tried.append(plural(len(pairs) - SHOWN_KEYS, "more key"))
-    if login.key and not any(_file_of(pair) == str(expanded(login.key)) for pair in pairs):
+    if login.key and not any(_file_of(pair) == str(expand_home(login.key)) for pair in pairs):
         tried.append(f"not the key file {login.key}, which needs a passphrase")
     if agent:
         tried.append(agent.shown)

@@ -25,6 +25,7 @@ from railbed.errors import UsageError
 from railbed.fleet import Fleet
 from railbed.model import events
 from railbed.model.cluster import Cluster
+from railbed.model.paths import exists, is_file, is_folder
 from railbed.model.record import Record
 from railbed.store.run import RAW
 
@@ -65,12 +66,12 @@ def explain_named(name: str, *, as_json: bool) -> int:
 
 def refuse_target(target: Path, inputs: Sequence[Path], *, force: bool) -> None:
     """Refuse to write to a file that exists, is read, or cannot be written, before anything is recorded."""
-    if not target.exists():
-        if not target.absolute().parent.is_dir():
+    if not exists(target):
+        if not is_folder(target.absolute().parent):
             raise UsageError(f"cannot write the packets to {target}: its folder does not exist")
-    elif not target.is_file():
+    elif not is_file(target):
         raise UsageError(f"cannot write the packets to {target}: it is not a file")
-    elif any(path.exists() and target.samefile(path) for path in inputs):
+    elif any(exists(path) and target.samefile(path) for path in inputs):
         raise UsageError(f"{target} is one of the files to read", hint="write the packets to another file")
     elif not force:
         raise UsageError(f"{target} exists already", hint="write the packets to another file, or replace it: --force")

@@ -14,6 +14,7 @@ from typer.main import get_command
 from railbed.cli.background.runs import was_given
 from railbed.cli.site import SLURM_NAME
 from railbed.errors import UsageError
+from railbed.model.paths import expand_home, is_file
 
 NOT_IN_A_JOB = {
     "train": ("detach", "attach", "stop", "listing", "environment", "watched", "from_start"),
@@ -82,7 +83,7 @@ def _cluster(file: Path | None) -> list[str]:
     name, _, site = str(file).partition(":")
     if name != SLURM_NAME:
         raise UsageError(f"a job has no cluster {file}: it trains on the nodes that it gets", hint="-c slurm:SITE.yaml")
-    if site and not Path(site).expanduser().is_file():
+    if site and not is_file(expand_home(site)):
         raise UsageError(f"there is no site file {site}")
     return []
 

@@ -18,6 +18,7 @@ import torch
 
 from railbed.errors import UsageError
 from railbed.launch.messages import Messages
+from railbed.model.paths import expand_home
 from railbed.train.base.folder import ModelFolder
 from railbed.train.results.adapter import AdapterFolder, is_adapter, require_unchanged
 from railbed.train.structure import structure
@@ -50,7 +51,7 @@ def open_speaker(path: Path, device: torch.device, models: Path | None = None) -
 
 def run(request: Mapping[str, Any], messages: Messages) -> Mapping[str, object]:
     """Answer all prompts."""
-    path = Path(request["folder"]).expanduser()
+    path = expand_home(request["folder"])
     device = torch.device("cuda:0" if torch.cuda.is_available() else "cpu")
     messages.send("progress", message="loading the model")
     speaker = open_speaker(path, device, Path(request["models"]))

@@ -22,6 +22,7 @@ import torch
 
 from railbed.errors import DeviceError, ModelError, UsageError
 from railbed.launch.messages import Messages
+from railbed.model.paths import expand_home
 from railbed.model.text.amount import size
 from railbed.train.base.files import CHAT_TEMPLATE, CONFIG, GENERATION, TOKENIZER, TOKENIZER_CONFIG, read_json
 from railbed.train.base.folder import INDEX, ModelFolder
@@ -90,10 +91,10 @@ def run(request: Mapping[str, Any], messages: Messages) -> Mapping[str, object]:
     device = torch.device("cuda:0" if torch.cuda.is_available() else "cpu")
     dtype = DTYPES[request["dtype"]] if request["dtype"] else None
     messages.send("progress", message="reading the model")
-    source = open_source(Path(request["folder"]).expanduser(), device, dtype, Path(request["models"]))
+    source = open_source(expand_home(request["folder"]), device, dtype, Path(request["models"]))
     if request["merge"] and not source.merged:
         raise UsageError("there is no adapter to merge: all weights were trained", hint="leave --merge out")
-    into = Path(request["into"]).expanduser()
+    into = expand_home(request["into"])
     into.mkdir(parents=True, exist_ok=True)
     need_room(into, sum(layout.size for layout in source.layouts.values()))
 
