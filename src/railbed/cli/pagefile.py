@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from railbed.errors import UsageError, os_reason
-from railbed.model.paths import exists, is_file
+from railbed.model.text.paths import exists, is_file
 from railbed.store import followed, write_atomically
 
 STANDARD_OUTPUT = Path("-")

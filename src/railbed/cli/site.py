@@ -12,7 +12,7 @@ from railbed.cli.hints import use_cluster_file
 from railbed.cli.options import DEFAULT_CLUSTER
 from railbed.errors import UsageError
 from railbed.model.cluster import LOCAL_HOST, Cluster, Node
-from railbed.model.paths import exists, is_folder
+from railbed.model.text.paths import exists, is_folder
 from railbed.store.run import ABOUT
 from railbed.store.run_cluster import cluster_to_act_on
 

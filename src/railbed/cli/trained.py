@@ -10,7 +10,7 @@ from railbed.cli.run_kinds import WITH_WEIGHTS
 from railbed.cli.site import built_in_local, given_cluster
 from railbed.errors import UsageError
 from railbed.model.cluster import Cluster
-from railbed.model.paths import expand_home, is_file, is_folder
+from railbed.model.text.paths import expand_home, is_file, is_folder
 from railbed.store import NEWEST
 from railbed.store.run import ABOUT
 from railbed.store.run_cluster import cluster_to_act_on

@@ -24,7 +24,7 @@ from railbed.lab.host import HostFault
 from railbed.lab.model import Fault, Lab, Spec
 from railbed.lab.removal import remove_tree
 from railbed.model.cluster import Cluster
-from railbed.model.paths import expand_home
+from railbed.model.text.paths import expand_home
 from railbed.store import write_atomically
 from railbed.store.cache import cache_folder, make_folder, open_private, read_cached, refuse_foreign, refuse_planted
 from railbed.store.run import PRIVATE

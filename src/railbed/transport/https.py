@@ -23,7 +23,7 @@ from railbed.errors import (
 )
 from railbed.model.cluster import Nxapi
 from railbed.model.output import MAX_OUTPUT_BYTES
-from railbed.model.paths import expand_home
+from railbed.model.text.paths import expand_home
 from railbed.transport.batch import CHUNK, PrintsTooMuch
 
 if TYPE_CHECKING:

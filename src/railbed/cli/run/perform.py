@@ -21,9 +21,9 @@ from railbed.errors import RailbedError, UsageError, os_reason
 from railbed.fleet import Fleet
 from railbed.model import events
 from railbed.model.cluster import Cluster
-from railbed.model.paths import exists, is_folder
 from railbed.model.private import for_us_alone
 from railbed.model.record import Record
+from railbed.model.text.paths import exists, is_folder
 from railbed.store import OpenRun, Status, open_run
 from railbed.transport.base import Connector, Target, targets_of
 from railbed.transport.connect import live_connector

@@ -43,9 +43,9 @@ from railbed.model.cluster import Text as OneLine
 from railbed.model.events import ClusterBuilt
 from railbed.model.limits import DEVICE_SECONDS
 from railbed.model.names import name_from
-from railbed.model.paths import expand_home, is_file
 from railbed.model.record import Change, Record
 from railbed.model.text.amount import plural
+from railbed.model.text.paths import expand_home, is_file
 from railbed.store import followed, write_atomically
 from railbed.yamlfile.read import BYTE_ORDER_MARK
 

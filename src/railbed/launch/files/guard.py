@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO
 
-from railbed.model.paths import expand_home
+from railbed.model.text.paths import expand_home
 from railbed.model.writers import other_writers, user_name
 
 BASE = ".railbed"

@@ -1,1 +1,1 @@
-"""Texts: amounts with units, text that cannot control a terminal, and text without secrets."""
+"""Texts: amounts with units, text that cannot control a terminal, text without secrets, and paths as typed."""

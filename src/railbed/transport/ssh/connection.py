@@ -18,7 +18,7 @@ import asyncssh
 from railbed.errors import DeviceError, LoginRefused, ProgramRefused, Unreachable
 from railbed.model.cluster import Login
 from railbed.model.output import Output
-from railbed.model.paths import expand_home
+from railbed.model.text.paths import expand_home
 from railbed.model.writers import distrust
 from railbed.transport.base import Command, Program, Target, Transport
 from railbed.transport.batch import CHUNK, run_batch

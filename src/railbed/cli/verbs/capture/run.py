@@ -25,8 +25,8 @@ from railbed.errors import UsageError
 from railbed.fleet import Fleet
 from railbed.model import events
 from railbed.model.cluster import Cluster
-from railbed.model.paths import exists, is_file, is_folder
 from railbed.model.record import Record
+from railbed.model.text.paths import exists, is_file, is_folder
 from railbed.store.run import RAW
 
 

@@ -14,7 +14,7 @@ from typer.main import get_command
 from railbed.cli.background.runs import was_given
 from railbed.cli.site import SLURM_NAME
 from railbed.errors import UsageError
-from railbed.model.paths import expand_home, is_file
+from railbed.model.text.paths import expand_home, is_file
 
 NOT_IN_A_JOB = {
     "train": ("detach", "attach", "stop", "listing", "environment", "watched", "from_start"),

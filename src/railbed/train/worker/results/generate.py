@@ -18,7 +18,7 @@ import torch
 
 from railbed.errors import UsageError
 from railbed.launch.messages import Messages
-from railbed.model.paths import expand_home
+from railbed.model.text.paths import expand_home
 from railbed.train.base.folder import ModelFolder
 from railbed.train.results.adapter import AdapterFolder, is_adapter, require_unchanged
 from railbed.train.structure import structure

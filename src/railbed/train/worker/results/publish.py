@@ -22,8 +22,8 @@ import torch
 
 from railbed.errors import DeviceError, ModelError, UsageError
 from railbed.launch.messages import Messages
-from railbed.model.paths import expand_home
 from railbed.model.text.amount import size
+from railbed.model.text.paths import expand_home
 from railbed.train.base.files import CHAT_TEMPLATE, CONFIG, GENERATION, TOKENIZER, TOKENIZER_CONFIG, read_json
 from railbed.train.base.folder import INDEX, ModelFolder
 from railbed.train.results.adapter import AdapterFolder, is_adapter, require_unchanged
