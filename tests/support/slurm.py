@@ -87,8 +87,9 @@ class User:
     @contextmanager
     def training(self, *options: str, **variables: str) -> Iterator[Training]:
         """Start a training on the controller."""
-        with self.started(*self.program, "train", *options, "--json", **variables) as process:
-            yield Training(process)
+        words = (*self.program, "train", *options, "--json")
+        with self.started(*words, **variables) as process, Training(process) as run:
+            yield run
 
 
 @contextmanager

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
@@ -52,6 +52,14 @@ class Training:
         self._lines: queue.Queue[bytes] = queue.Queue()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Kill it if it still runs, and wait for the end of its output: nobody may close a pipe that a thread reads."""
+        self.process.kill()
+        self._reader.join(WAIT_SECONDS)
 
     def _read(self) -> None:
         assert self.process.stdout is not None
@@ -113,11 +121,12 @@ def with_port(lab: RunningLab, port: int) -> Path:
 def training(lab: RunningLab, *options: str) -> Iterator[Training]:
     """Start a run in the lab's folder; it is killed in the end if it still runs."""
     variables = environment(**cache_variables(), RAILBED_RUNS=str(lab.folder / "runs"))
-    with Background(["train", *options, "--json"], cwd=lab.folder, env=variables, errors_shown=True) as process:
-        try:
-            yield Training(process)
-        finally:
-            process.kill()
+    words = ["train", *options, "--json"]
+    with (
+        Background(words, cwd=lab.folder, env=variables, errors_shown=True) as process,
+        Training(process) as run,
+    ):
+        yield run
 
 
 def trained(lab: RunningLab, *options: str) -> Records:

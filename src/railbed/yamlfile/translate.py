@@ -62,7 +62,7 @@ class _Translator:
                 return Mistake(_own_sentence(error), line, path)
             case "too_short":
                 return Mistake("at least one is needed", line, path)
-        if error["loc"][-1] == KEY_MARK:
+        if error["loc"] and error["loc"][-1] == KEY_MARK:
             names = expected(self.root, schema_at(self.root, path[:-1]).get("propertyNames", {}))
             return Mistake(f"expected {names}, found {actual(path[-1])}", line, path[:-1])
         return Mistake(self._not_as_expected(path, error), line, path)
