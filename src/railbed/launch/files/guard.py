@@ -19,7 +19,6 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO
 
-from railbed.model.text.paths import expand_home
 from railbed.model.writers import other_writers, user_name
 
 BASE = ".railbed"
@@ -38,7 +37,7 @@ class Refusal(Exception):
 
 def open_base(workdir: str, *, create: bool) -> Path | None:
     """Return railbed's folder below `workdir`, with links resolved; None if it does not exist and `create` is false."""
-    work = Path(os.path.realpath(expand_home(workdir)))
+    work = Path(os.path.realpath(Path(workdir).expanduser()))
     base = work / BASE
     if create:
         make(work)
