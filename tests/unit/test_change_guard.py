@@ -14,6 +14,7 @@ import pytest
 from railbed.fleet import Fleet, change
 from railbed.fleet.change import DAY, GUARD_KILLED, NotUndone, apply_script, commit, guard_script, undone_script
 from railbed.model.fix import run
+from tests.support.openfiles import holders
 from tests.support.ranks import wait_for
 from tests.unit.test_change import fix, lock, on_this_machine
 
@@ -50,16 +51,6 @@ def guarded(mark: Path, made: Path) -> Iterator[subprocess.Popen[bytes]]:
             for pid in processes(mark):
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
-
-
-def holders(lock: Path) -> list[int]:
-    """Return the processes that have the lock open."""
-    open_by = []
-    for link in Path("/proc").glob("[0-9]*/fd/*"):
-        with suppress(OSError):
-            if link.readlink() == lock:
-                open_by.append(int(link.parts[2]))
-    return open_by
 
 
 def test_only_the_guard_itself_holds_the_lock(tmp_path: Path, lock: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -15,6 +14,7 @@ from tests.support.cli import Result
 from tests.support.configuring import configure, named, running, runs_of, show
 from tests.support.kills.scenario import Duration, Killed, Moment, Scenario, Watched
 from tests.support.labs import RunningLab
+from tests.support.openfiles import holders
 
 APPLY = ("configure", "-c", "cluster.yaml", "--apply", "--yes", "--timeout", "120")
 OFTEN_SECONDS = 0.002
@@ -186,14 +186,9 @@ class GuardKilled(ConfigureKilled):
         assert end > start
         return Duration(end - start)
 
-    def guards(self) -> list[str]:
+    def guards(self) -> list[int]:
         """Return the processes of the first node that hold its lock, as the node numbers them."""
-        holders = []
-        for link in self.site.file_inside(self.nodes[0], "/proc").glob("[0-9]*/fd/*"):
-            with suppress(OSError):
-                if str(link.readlink()) == LOCK:
-                    holders.append(link.parts[-3])
-        return holders
+        return holders(LOCK, self.site.file_inside(self.nodes[0], "/proc"))
 
     def kill_after(self, moment: Moment) -> Killed | None:
         runs, start, took = set(self.runs()), 0.0, 0.0
@@ -203,7 +198,7 @@ class GuardKilled(ConfigureKilled):
                 start = start or (time.monotonic() if guards else 0.0)
                 if guards and time.monotonic() - start >= moment.seconds:
                     took = time.monotonic() - start
-                    self.site.run_inside(self.nodes[0], f"kill -KILL {' '.join(guards)}")
+                    self.site.run_inside(self.nodes[0], f"kill -KILL {' '.join(map(str, guards))}")
         self.code = verb.result.code
         return self.killed(took, set(self.runs()) - runs) if took else None
 
