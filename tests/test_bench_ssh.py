@@ -226,12 +226,21 @@ def test_what_was_measured_until_it_was_ended_is_shown(two: Servers, tmp_path: P
     assert "ping" in report.out
 
 
-def test_a_node_that_dies_costs_its_own_pairs_only(three: Servers, tmp_path: Path) -> None:
-    write_suite(tmp_path, "test: iperf3, seconds: 3, pattern: matrix, direction: one", first_port=20800)
-    with start(tmp_path, "bench", "suite.yaml", "--json") as process:
-        await_process("iperf3 -c 127.0.0.4")
-        three.servers[2].kill()
-        out, err = process.communicate(timeout=120)
+UNTIL_KILLED = """#!/bin/sh
+case "$*" in *"-c 127.0.0.4"*) exec {iperf3} "$@" -b 200M -t 100 ;; *"-c 127."*) exec {iperf3} "$@" -b 200M ;; esac
+exec {iperf3} "$@"
+"""
+"""An iperf3 that sends to the last node until that is killed, however late the test does it."""
+
+
+def test_a_node_that_dies_costs_its_own_pairs_only(tmp_path: Path) -> None:
+    with running_servers(3, _keys(tmp_path), options=iperf3_instead(tmp_path, UNTIL_KILLED)) as servers:
+        write_cluster(servers, tmp_path)
+        write_suite(tmp_path, "test: iperf3, seconds: 3, pattern: matrix, direction: one", first_port=20800)
+        with start(tmp_path, "bench", "suite.yaml", "--json") as process:
+            await_process("iperf3 -c 127.0.0.4")
+            servers.servers[2].kill()
+            out, err = process.communicate(timeout=120)
     assert process.returncode == 1, err.decode()
     records = [json.loads(line) for line in out.splitlines()]
     unknown = {

@@ -152,14 +152,18 @@ def test_a_host_that_hangs_half_way_is_one_finding(tmp_path: Path) -> None:
         out, err = process.communicate(timeout=60)
     findings = [record for line in out.splitlines() if (record := json.loads(line))["kind"] == "finding"]
     by_subject = {(f["subject"], f["check"]): f for f in findings}
-    assert by_subject["n3", "reachable"]["verdict"] == "fail", err
-    assert "no answer within 12 s" in by_subject["n3", "reachable"]["observed"]
+    reachable = by_subject["n3", "reachable"]
+    # A machine whose own timers are late does not blame the node.
+    overloaded = reachable["observed"].startswith("this machine is overloaded")
+    assert reachable["verdict"] == ("unknown" if overloaded else "fail"), err
+    assert "no answer within 12 s" in reachable["observed"]
     for (subject, check), finding in by_subject.items():
         # What was read before it hung is judged as on the others; what was not is told of once, above.
         if subject == "n3" and check not in ("reachable", "governor", "nodes_alike"):
             assert finding["verdict"] == by_subject["n1", check]["verdict"]
     assert {"n1", "n2", "n3"} <= {subject for subject, _ in by_subject}
-    assert process.returncode == 1
+    has_failed = any(finding["verdict"] == "fail" for finding in by_subject.values())
+    assert process.returncode == (1 if has_failed else 3)
 
 
 def test_an_unknown_host_key_says_what_to_do(three: Servers, tmp_path: Path) -> None:

@@ -106,7 +106,7 @@ def _longer_wait(evidence: Evidence, span: Span) -> SlowNetwork | None:
     with suppress(NotMeasured):  # no training, or too short
         waits, steps = (steps_of(evidence, meter).values() for meter in ("allreduce_exposed_seconds", "step_seconds"))
         # The rank that waits the least waits only for the network, not for other ranks.
-        seconds = min((middle(wait.within(span)) for wait in waits if len(wait.within(span))), default=0.0)
+        seconds = min((wait.middle_over_time(span) for wait in waits if len(wait.within(span))), default=0.0)
         usual = middle([wait.usual for wait in waits])
         if seconds >= LONGER * usual and seconds - usual >= SHARE_OF_STEP * middle([step.usual for step in steps]):
             return SlowNetwork(span, seconds, usual)
