@@ -19,7 +19,7 @@ from tests.support.training import WAIT_SECONDS, Training, trained, training, tr
 pytestmark = [pytest.mark.netns, pytest.mark.xdist_group("nettrain")]
 USUAL = ("slow", "rail0", "8M")
 """Makes steps long without keeping the processor busy."""
-LASTS, LASTS_LONGER, APART = 6.0, 9.0, 8.0
+LASTS, LASTS_LONGER, APART = 6.0, 9.0, 10.0
 """Seconds of a fault, and until the next one: closer together, one would explain the other. A slow network is judged
 by pieces of two seconds, of which it takes three."""
 FLAPS = "for number in 1 2 3; do ip link set rail0 down; sleep 0.3; ip link set rail0 up; sleep 2; done"

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import accumulate
+from math import inf
 from typing import TypeVar
 
 from railbed.check.form import DocumentedRule
@@ -30,20 +34,60 @@ class _Concluded:
     rule: YieldingRule
     finding: Finding
 
+    @property
+    def since(self) -> float:
+        return -inf if self.finding.since is None else self.finding.since
+
+    @property
+    def until(self) -> float:
+        return inf if self.finding.until is None else self.finding.until
+
+    @property
+    def is_wrong(self) -> bool:
+        return self.finding.verdict in WRONG
+
+
+class _Causes:
+    """Verdicts by rule and time: a run of days may have thousands of each rule."""
+
+    def __init__(self, verdicts: Iterable[_Concluded]) -> None:
+        of_rule: defaultdict[str, list[tuple[int, _Concluded]]] = defaultdict(list)
+        for place, verdict in enumerate(verdicts):
+            of_rule[verdict.rule.name].append((place, verdict))
+        self._of_rule = {name: sorted(numbered, key=lambda entry: entry[1].since) for name, numbered in of_rule.items()}
+        self._latest = {
+            name: list(accumulate((verdict.until for _, verdict in numbered), max))
+            for name, numbered in self._of_rule.items()
+        }
+
+    def between(self, names: Iterable[str], since: float, until: float) -> list[_Concluded]:
+        """Return the verdicts of some rules about a time, in the order in which they were concluded."""
+        return [verdict for _, verdict in sorted(self._between(names, since, until), key=lambda entry: entry[0])]
+
+    def _between(self, names: Iterable[str], since: float, until: float) -> Iterator[tuple[int, _Concluded]]:
+        for name in self._of_rule.keys() & set(names):
+            numbered, latest = self._of_rule[name], self._latest[name]
+            last = bisect_right(numbered, until, key=lambda entry: entry[1].since)
+            while last and latest[last - 1] >= since:
+                last -= 1
+                if numbered[last][1].until >= since:
+                    yield numbered[last]
+
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
     """Decides which verdicts belong together."""
 
     same_place: Callable[[str, str], bool]
-    same_time: Callable[[Finding, Finding], bool] = lambda _cause, _effect: True
+    slack: float = inf
+    """How long the effects of a fault may precede or outlast what is known of the fault itself."""
 
     def apply(self, rules: Iterable[R], judge: Callable[[R], Iterable[Finding]]) -> Iterator[Finding]:
         """Yield what the rules find; what another verdict explains is skipped, with that reason."""
         concluded = [_Concluded(rule, finding) for rule in rules for finding in judge(rule)]
-        wrong = [verdict for verdict in concluded if verdict.finding.verdict in WRONG]
+        wrong = _Causes(verdict for verdict in concluded if verdict.is_wrong)
         for verdict in concluded:
-            cause = self._first_cause(verdict, wrong) if verdict.finding.verdict in WRONG else None
+            cause = self._first_cause(verdict, wrong, len(concluded)) if verdict.is_wrong else None
             if cause is None:
                 yield verdict.finding
             else:
@@ -51,29 +95,26 @@ class Explanation:
                 observed = f"{verdict.finding.observed} ({by})"
                 yield replace(verdict.finding, verdict=Verdict.SKIPPED, observed=observed, remedy="")
 
-    def _first_cause(self, verdict: _Concluded, wrong: Sequence[_Concluded]) -> _Concluded | None:
+    def _first_cause(self, verdict: _Concluded, wrong: _Causes, most: int) -> _Concluded | None:
         """Return the verdict that explains another and is not explained itself."""
         cause = None
-        for _ in wrong:  # rules that yield to each other would lead around in a circle
+        for _ in range(most):  # rules that yield to each other would lead around in a circle
             further = self._cause(cause or verdict, wrong)
             if further is None:
                 break
             cause = further
         return cause
 
-    def _cause(self, effect: _Concluded, wrong: Iterable[_Concluded]) -> _Concluded | None:
+    def _cause(self, effect: _Concluded, wrong: _Causes) -> _Concluded | None:
         """Return the verdict that explains another, if possible one about the same place."""
-        causes = [cause for cause in wrong if self._explains(cause, effect)]
-        near = (cause for cause in causes if self.same_place(cause.finding.subject, effect.finding.subject))
-        return next(near, causes[0] if causes else None)
-
-    def _explains(self, cause: _Concluded, effect: _Concluded) -> bool:
-        if not self.same_time(cause.finding, effect.finding):
-            return False
-        if cause.rule.name in effect.rule.yields_anywhere:
-            return True
-        near = self.same_place(cause.finding.subject, effect.finding.subject)
-        return near and cause.rule.name in effect.rule.yields_to
+        anywhere, nearby = effect.rule.yields_anywhere, effect.rule.yields_to
+        causes: list[_Concluded] = []
+        for cause in wrong.between((*anywhere, *nearby), effect.since - self.slack, effect.until + self.slack):
+            if self.same_place(cause.finding.subject, effect.finding.subject):
+                return cause
+            if cause.rule.name in anywhere:
+                causes.append(cause)
+        return causes[0] if causes else None
 
 
 def conclude(rule: DocumentedRule, verdict: Verdict, observed: str) -> Finding:

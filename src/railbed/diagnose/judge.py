@@ -5,7 +5,7 @@ A verdict that another one explains is skipped, with that reason: if a node froz
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 
@@ -15,7 +15,6 @@ from railbed.check.form import subjects_of
 from railbed.diagnose import rules
 from railbed.diagnose.evidence import Evidence, NotJudged, NotMeasured
 from railbed.diagnose.rule import Judgement, Rule
-from railbed.diagnose.signal import Span
 from railbed.model.cluster import Cluster
 from railbed.model.record import Finding, Verdict
 from railbed.model.text.amount import plural
@@ -36,10 +35,10 @@ def all_rules() -> Mapping[str, Rule]:
 def diagnose(evidence: Evidence, chosen: Iterable[Rule] | None = None) -> list[Finding]:
     """Return what the rules conclude about a run: what went wrong in order of time, then the rest by rule."""
     chosen = all_rules().values() if chosen is None else chosen
-    explained = Explanation(partial(_same_place, evidence.cluster), _same_time).apply(
+    explained = Explanation(partial(_same_place, evidence.cluster), SLACK_SECONDS).apply(
         chosen, lambda rule: _judge(rule, evidence)
     )
-    return wrong_first(explained, key=lambda finding: (finding.since or 0.0, finding.verdict.rank))
+    return wrong_first(_condense(explained), key=lambda finding: (finding.since or 0.0, finding.verdict.rank))
 
 
 def _judge(rule: Rule, evidence: Evidence) -> list[Finding]:
@@ -53,7 +52,7 @@ def _judge(rule: Rule, evidence: Evidence) -> list[Finding]:
         except (NotMeasured, NotJudged) as error:
             reasons.append(str(error))
     if wrong:
-        return _condense(wrong)
+        return wrong
     if len(reasons) == len(subjects):
         return [conclude(rule, Verdict.SKIPPED, _skipped(rule, reasons) or f"the cluster file has no {rule.scope}")]
     where = "" if rule.scope == "cluster" else f" on {_count(len(subjects) - len(reasons), rule)}"
@@ -94,25 +93,14 @@ def _remedy(text: str, subject: str) -> str:
     return text.replace(" IF`", f" {interface}`") if interface else text
 
 
-def _condense(findings: Iterable[Finding]) -> list[Finding]:
-    """Return a few findings per subject; the last one counts those that are left out."""
-    condensed: list[Finding] = []
-    for same in group_by(findings, key=lambda finding: finding.subject):
+def _condense(findings: Iterable[Finding]) -> Iterator[Finding]:
+    """Yield a few findings of each rule about a subject with the same verdict; the last one counts the others."""
+    for same in group_by(findings, key=lambda finding: (finding.check, finding.subject, finding.verdict)):
         first, more = same[:MOST_EPISODES], same[MOST_EPISODES:]
         if more:
             again = f"{first[-1].observed}; it happened {plural(len(more), 'more time')}"
             first[-1] = replace(first[-1], observed=again, until=more[-1].until)
-        condensed += first
-    return condensed
-
-
-def _same_time(cause: Finding, effect: Finding) -> bool:
-    return _time(cause).widened(SLACK_SECONDS).overlaps(_time(effect))
-
-
-def _time(finding: Finding) -> Span:
-    start = float("-inf") if finding.since is None else finding.since
-    return Span(start, float("inf") if finding.until is None else finding.until)
+        yield from first
 
 
 def _same_place(cluster: Cluster, first: str, second: str) -> bool:

@@ -1,0 +1,69 @@
+"""Verdicts that explain others: which one, and in a time that grows with their number, not with its square."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from railbed.check.explain import Explanation, YieldingRule
+from railbed.model.record import Finding, Verdict
+
+CAUSE = YieldingRule(name="cause", title="", doc=__doc__, yields_to=("effect",))
+EFFECT = YieldingRule(name="effect", title="", doc=__doc__, yields_to=("cause",), yields_anywhere=("elsewhere",))
+ELSEWHERE = YieldingRule(name="elsewhere", title="", doc=__doc__)
+
+
+def wrong(rule: YieldingRule, subject: str, since: float | None, until: float | None) -> Finding:
+    return Finding(
+        check=rule.name,
+        subject=subject,
+        verdict=Verdict.FAIL,
+        expected="",
+        observed="",
+        why="",
+        since=since,
+        until=until,
+    )
+
+
+def explain(*findings: Finding) -> list[str]:
+    rules = {rule.name: rule for rule in (EFFECT, CAUSE, ELSEWHERE)}
+    concluded = {name: [finding for finding in findings if finding.check == name] for name in rules}
+    explanation = Explanation(lambda first, second: first == second, 5.0)
+    shown = explanation.apply(rules.values(), lambda rule: concluded[rule.name])
+    return [finding.observed.strip(" ()") for finding in shown if finding.check == "effect"]
+
+
+@pytest.mark.parametrize(
+    ("since", "until", "explained"),
+    [(10, 20, True), (25, 26, True), (25.5, 26, False), (0, 4.5, False), (0, 5, True), (None, None, True)],
+)
+def test_a_cause_explains_what_happens_at_about_the_same_time(since: float, until: float, explained: bool) -> None:
+    effect = wrong(EFFECT, "a", since, until)
+    assert explain(effect, wrong(ELSEWHERE, "b", 10, 20)) == (["explained by elsewhere on b"] if explained else [""])
+
+
+def test_a_long_cause_explains_although_later_ones_are_over() -> None:
+    causes = [wrong(ELSEWHERE, "b", 0, 1000), *(wrong(ELSEWHERE, "c", at, at + 1) for at in range(10, 900, 20))]
+    assert explain(wrong(EFFECT, "a", 950, 960), *causes) == ["explained by elsewhere on b"]
+
+
+def test_the_same_place_explains_first() -> None:
+    causes = wrong(ELSEWHERE, "b", 1, 2), wrong(ELSEWHERE, "a", 1, 2)
+    assert explain(wrong(EFFECT, "a", 1, 2), *causes) == ["explained by elsewhere on a"]
+
+
+def test_verdicts_that_yield_to_each_other_end() -> None:
+    (explained,) = explain(wrong(EFFECT, "a", 1, 2), wrong(CAUSE, "a", 1, 2))
+    assert explained.startswith("explained by ")
+
+
+def test_ten_thousand_episodes_are_explained_in_reasonable_time() -> None:
+    """With every effect compared with every cause, this takes minutes."""
+    episodes = range(0, 600_000, 60)
+    effects = [wrong(EFFECT, "a", at, at + 10) for at in episodes]
+    causes = [wrong(ELSEWHERE, "b", at, at + 10) for at in episodes]
+    begun = time.process_time()
+    assert set(explain(*effects, *causes)) == {"explained by elsewhere on b"}
+    assert time.process_time() - begun < 30
