@@ -60,10 +60,43 @@ def test_recordings_hold_nothing_of_the_machine_they_come_from() -> None:
         assert not re.search(r"/work\b|/root\b|/tmp\b|/home/(?!ada/)", text), path.name
 
 
+def anchors(text: str) -> set[str]:
+    """Return the anchors that GitHub gives the headings of a page."""
+    without_code = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
+    headings = re.findall(r"^#+ (.*)", without_code, re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def broken_links(path: Path, text: str) -> list[str]:
+    """Return the links in the text of a page that lead to no file, or to no heading of it."""
+    broken = []
+    for target, anchor in re.findall(r"\]\(([^)#:]*)(?:#([^)]*))?\)", text):
+        file = path.parent / target if target else path
+        if not file.exists() or (anchor and file.suffix == ".md" and anchor not in anchors(file.read_text())):
+            broken.append(f"{target}#{anchor}" if anchor else target)
+    return broken
+
+
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_links_lead_somewhere(path: Path) -> None:
-    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", path.read_text()):
-        assert (path.parent / target).exists(), target
+    assert broken_links(path, path.read_text()) == []
+
+
+@pytest.mark.parametrize("planted", ["[a](nowhere.md)", "[a](training.md#nowhere)", "[a](#nowhere)"])
+def test_a_planted_broken_link_is_noticed(planted: str) -> None:
+    assert broken_links(ROOT / "docs" / "training.md", planted)
+
+
+def test_pages_that_code_and_its_texts_name_exist() -> None:
+    suffixes = {".py", ".yaml", ".html", ".js", ".sh", ".toml"}
+    files = [
+        path for folder in ("src", "tests", "tools") for path in (ROOT / folder).rglob("*") if path.suffix in suffixes
+    ]
+    missing = []
+    for path in [*files, ROOT / "Makefile"]:
+        names = re.findall(r"\bdocs/[\w/-]+\.md\b", path.read_text(encoding="utf-8", errors="replace"))
+        missing += [f"{path.relative_to(ROOT)}: {name}" for name in names if not (ROOT / name).exists()]
+    assert missing == []
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
