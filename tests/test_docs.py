@@ -22,6 +22,7 @@ DOCUMENTS = sorted(
         *(ROOT / "src").rglob("*.md"),
         *(ROOT / "docs").rglob("*.md"),
         *(ROOT / "examples").glob("*.md"),
+        *(ROOT / "tests").rglob("*.md"),
     ]
 )
 
@@ -125,10 +126,24 @@ def test_every_promise_about_other_people_is_shown_by_a_test() -> None:
 def test_every_verb_is_in_the_readme_and_every_package_in_the_tree() -> None:
     for verb in VERBS:
         assert f"`railbed {verb}" in README
-    tree = (ROOT / "CONTRIBUTING.md").read_text()
+    tree = (ROOT / "docs" / "architecture.md").read_text()
     for path in (ROOT / "src" / "railbed").iterdir():
         if path.is_dir() and not path.name.startswith("__"):
             assert f"  {path.name}/ " in tree
+
+
+def test_folders_that_the_architecture_names_exist() -> None:
+    folders = re.findall(r"`((?:[\w.-]+/)+)`", (ROOT / "docs" / "architecture.md").read_text())
+    roots = (ROOT, ROOT / "docs", ROOT / "src" / "railbed")
+    assert folders
+    assert [folder for folder in folders if not any((root / folder).is_dir() for root in roots)] == []
+
+
+def test_files_that_the_page_about_support_names_exist() -> None:
+    folder = ROOT / "tests" / "support"
+    names = re.findall(r"`(\w+\.py|\w+/)`", (folder / "README.md").read_text())
+    assert names
+    assert [name for name in names if not (folder / name).exists()] == []
 
 
 def commands(path: Path) -> list[str]:
@@ -166,7 +181,7 @@ def test_the_walk_through_of_the_readme_takes_its_lab_down() -> None:
 
 
 def test_decisions_are_numbered_without_gaps() -> None:
-    numbers = [int(path.name[:4]) for path in sorted((ROOT / "docs" / "decisions").glob("*.md"))]
+    numbers = [int(path.name[:4]) for path in sorted((ROOT / "docs" / "decisions").glob("[0-9]*.md"))]
     assert numbers == list(range(1, len(numbers) + 1))
 
 
