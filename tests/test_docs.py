@@ -146,6 +146,29 @@ def test_files_that_the_page_about_support_names_exist() -> None:
     assert [name for name in names if not (folder / name).exists()] == []
 
 
+def pages_linked_from(path: Path, text: str) -> set[Path]:
+    """Return the pages in the documents that the text of a page links to."""
+    targets = {(path.parent / target).resolve() for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text)}
+    return {target for target in targets if target.suffix == ".md" and target.is_relative_to(ROOT / "docs")}
+
+
+def test_the_index_leads_to_every_page() -> None:
+    """Each from the index itself, except decisions: those are in an index of their own."""
+    index, decisions = ROOT / "docs" / "README.md", ROOT / "docs" / "decisions" / "README.md"
+    assert index in pages_linked_from(ROOT / "README.md", README)
+    linked = pages_linked_from(index, index.read_text())
+    assert decisions in linked
+    linked |= pages_linked_from(decisions, decisions.read_text())
+    assert {path.resolve() for path in (ROOT / "docs").rglob("*.md")} - linked == {index.resolve()}
+
+
+def test_the_index_of_decisions_has_their_titles() -> None:
+    index = (ROOT / "docs" / "decisions" / "README.md").read_text()
+    for path in (ROOT / "docs" / "decisions").glob("[0-9]*.md"):
+        number, _, title = path.read_text().splitlines()[0].removeprefix("# ").partition(". ")
+        assert f"| [{number}]({path.name}) | {title} |" in index
+
+
 def commands(path: Path) -> list[str]:
     """Return the commands that a document shows in its code blocks, without their comments."""
     blocks = re.findall(r"^```\w*\n(.*?)^```", path.read_text(), re.MULTILINE | re.DOTALL)
