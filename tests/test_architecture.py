@@ -1,8 +1,9 @@
-"""Imports only point down. The layers are those of the tree in CONTRIBUTING.md; a few sideways imports are intended."""
+"""Imports only point down. The layers are those of docs/architecture.md; a few sideways imports are intended."""
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -217,3 +218,42 @@ def test_folders_stay_small() -> None:
         for folder in {path.parent for path in trees()}
     }
     assert {name: count for name, count in counts.items() if count > MOST_FILES and name not in PLUG_INS} == {}
+
+
+MANY = 2
+"""Up to this number of modules and packages, a package shows by itself where to start."""
+
+
+def first_file(docstring: str) -> str | None:
+    """Return the file that a package's docstring says to read first."""
+    match = re.search(r"(?:^|\s)Read `([\w/]+\.py)` first\.(?:\s|$)", docstring)
+    return match[1] if match else None
+
+
+@pytest.mark.parametrize("package", [SOURCE, SWITCHLAB])
+def test_packages_name_the_file_to_read_first(package: Path) -> None:
+    missing = []
+    for path, tree in trees(package).items():
+        if path.name != "__init__.py":
+            continue
+        contents = [
+            child for child in path.parent.iterdir() if child.suffix == ".py" or (child / "__init__.py").exists()
+        ]
+        first = first_file(ast.get_docstring(tree) or "")
+        if first is None and len(contents) - 1 > MANY:
+            missing.append(f"{path}: name the file to read first: Read `file.py` first.")
+        elif first is not None and not (path.parent / first).is_file():
+            missing.append(f"{path}: {first} does not exist")
+    assert missing == []
+
+
+@pytest.mark.parametrize(
+    ("docstring", "first"),
+    [
+        ("Rules. Read `mtu.py` first.", "mtu.py"),
+        ("Rules.\n\nRead `loss/lost.py` first.\n\nMore.", "loss/lost.py"),
+        ("Rules: open `mtu.py` first.", None),
+    ],
+)
+def test_the_form_of_the_sentence(docstring: str, first: str | None) -> None:
+    assert first_file(docstring) == first

@@ -22,6 +22,7 @@ DOCUMENTS = sorted(
         *(ROOT / "src").rglob("*.md"),
         *(ROOT / "docs").rglob("*.md"),
         *(ROOT / "examples").glob("*.md"),
+        *(ROOT / "tests").rglob("*.md"),
     ]
 )
 
@@ -60,10 +61,43 @@ def test_recordings_hold_nothing_of_the_machine_they_come_from() -> None:
         assert not re.search(r"/work\b|/root\b|/tmp\b|/home/(?!ada/)", text), path.name
 
 
+def anchors(text: str) -> set[str]:
+    """Return the anchors that GitHub gives the headings of a page."""
+    without_code = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
+    headings = re.findall(r"^#+ (.*)", without_code, re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def broken_links(path: Path, text: str) -> list[str]:
+    """Return the links in the text of a page that lead to no file, or to no heading of it."""
+    broken = []
+    for target, anchor in re.findall(r"\]\(([^)#:]*)(?:#([^)]*))?\)", text):
+        file = path.parent / target if target else path
+        if not file.exists() or (anchor and file.suffix == ".md" and anchor not in anchors(file.read_text())):
+            broken.append(f"{target}#{anchor}" if anchor else target)
+    return broken
+
+
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_links_lead_somewhere(path: Path) -> None:
-    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", path.read_text()):
-        assert (path.parent / target).exists(), target
+    assert broken_links(path, path.read_text()) == []
+
+
+@pytest.mark.parametrize("planted", ["[a](nowhere.md)", "[a](training.md#nowhere)", "[a](#nowhere)"])
+def test_a_planted_broken_link_is_noticed(planted: str) -> None:
+    assert broken_links(ROOT / "docs" / "training.md", planted)
+
+
+def test_pages_that_code_and_its_texts_name_exist() -> None:
+    suffixes = {".py", ".yaml", ".html", ".js", ".sh", ".toml"}
+    files = [
+        path for folder in ("src", "tests", "tools") for path in (ROOT / folder).rglob("*") if path.suffix in suffixes
+    ]
+    missing = []
+    for path in [*files, ROOT / "Makefile"]:
+        names = re.findall(r"\bdocs/[\w/-]+\.md\b", path.read_text(encoding="utf-8", errors="replace"))
+        missing += [f"{path.relative_to(ROOT)}: {name}" for name in names if not (ROOT / name).exists()]
+    assert missing == []
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
@@ -92,10 +126,47 @@ def test_every_promise_about_other_people_is_shown_by_a_test() -> None:
 def test_every_verb_is_in_the_readme_and_every_package_in_the_tree() -> None:
     for verb in VERBS:
         assert f"`railbed {verb}" in README
-    tree = (ROOT / "CONTRIBUTING.md").read_text()
+    tree = (ROOT / "docs" / "architecture.md").read_text()
     for path in (ROOT / "src" / "railbed").iterdir():
         if path.is_dir() and not path.name.startswith("__"):
             assert f"  {path.name}/ " in tree
+
+
+def test_folders_that_the_architecture_names_exist() -> None:
+    folders = re.findall(r"`((?:[\w.-]+/)+)`", (ROOT / "docs" / "architecture.md").read_text())
+    roots = (ROOT, ROOT / "docs", ROOT / "src" / "railbed")
+    assert folders
+    assert [folder for folder in folders if not any((root / folder).is_dir() for root in roots)] == []
+
+
+def test_files_that_the_page_about_support_names_exist() -> None:
+    folder = ROOT / "tests" / "support"
+    names = re.findall(r"`(\w+\.py|\w+/)`", (folder / "README.md").read_text())
+    assert names
+    assert [name for name in names if not (folder / name).exists()] == []
+
+
+def pages_linked_from(path: Path, text: str) -> set[Path]:
+    """Return the pages in the documents that the text of a page links to."""
+    targets = {(path.parent / target).resolve() for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text)}
+    return {target for target in targets if target.suffix == ".md" and target.is_relative_to(ROOT / "docs")}
+
+
+def test_the_index_leads_to_every_page() -> None:
+    """Each from the index itself, except decisions: those are in an index of their own."""
+    index, decisions = ROOT / "docs" / "README.md", ROOT / "docs" / "decisions" / "README.md"
+    assert index in pages_linked_from(ROOT / "README.md", README)
+    linked = pages_linked_from(index, index.read_text())
+    assert decisions in linked
+    linked |= pages_linked_from(decisions, decisions.read_text())
+    assert {path.resolve() for path in (ROOT / "docs").rglob("*.md")} - linked == {index.resolve()}
+
+
+def test_the_index_of_decisions_has_their_titles() -> None:
+    index = (ROOT / "docs" / "decisions" / "README.md").read_text()
+    for path in (ROOT / "docs" / "decisions").glob("[0-9]*.md"):
+        number, _, title = path.read_text().splitlines()[0].removeprefix("# ").partition(". ")
+        assert f"| [{number}]({path.name}) | {title} |" in index
 
 
 def commands(path: Path) -> list[str]:
@@ -133,7 +204,7 @@ def test_the_walk_through_of_the_readme_takes_its_lab_down() -> None:
 
 
 def test_decisions_are_numbered_without_gaps() -> None:
-    numbers = [int(path.name[:4]) for path in sorted((ROOT / "docs" / "decisions").glob("*.md"))]
+    numbers = [int(path.name[:4]) for path in sorted((ROOT / "docs" / "decisions").glob("[0-9]*.md"))]
     assert numbers == list(range(1, len(numbers) + 1))
 
 

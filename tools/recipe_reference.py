@@ -34,9 +34,18 @@ def _sections(root: Schema) -> Iterator[str]:
         if key == "model":
             for name in sorted(families(), key=lambda name: (name != DEFAULT, name)):
                 other = schema_of(schema(name))
-                yield _table(f"model, family {name}", "model.", other, _section_of(other, other["properties"]["model"]))
+                model = _section_of(other, other["properties"]["model"])
+                yield _table(f"model, family {name}", "model.", other, model)
+                yield from _sections_within(other, model, "model.")
         elif section:
             yield _table(key, f"{key}.", root, section)
+
+
+def _sections_within(root: Schema, section: Schema, prefix: str) -> Iterator[str]:
+    for key, value in section["properties"].items():
+        inner = _section_of(root, value)
+        if inner:
+            yield _table(f"{prefix}{key}", f"{prefix}{key}.", root, inner)
 
 
 def _section_of(root: Schema, value: Schema) -> Schema:
@@ -61,4 +70,5 @@ def _row(key: str, root: Schema, value: Schema) -> str:
 
 
 def _anchor(key: str) -> str:
-    return f"model-family-{DEFAULT}" if key == "model" else key
+    """Return the anchor that GitHub gives the heading of a section, which has no full stops."""
+    return f"model-family-{DEFAULT}" if key == "model" else key.replace(".", "")

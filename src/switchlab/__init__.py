@@ -1,7 +1,9 @@
 """Emulated switches for tests of network automation: real SSH, a real configuration, and counters that tests drive.
 
+Read `nexus/service.py` first.
+
 `start` runs a switch as a process of its own; README.md beside this file shows how. It imports only the standard
-library, asyncssh and cryptography. `nexus/` is the emulated Cisco Nexus; open its `service.py` first.
+library, asyncssh and cryptography. `nexus/` is the emulated Cisco Nexus.
 """
 
 from switchlab.control import Control, ControlError

@@ -1,5 +1,7 @@
 """Measure what links, disks and collectives deliver, and judge whether that is good for this hardware.
 
+Read `run.py` first.
+
 run           the verb: read the ports, measure a suite, judge the numbers
 suite suites/ what to measure, as YAML files
 tool tools/   one file per program: how to call it, and a pure parser for its output;  toolset  all of them by name

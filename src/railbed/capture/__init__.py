@@ -1,4 +1,4 @@
-"""capture: RoCEv2 packets from the nodes on one clock, decoded and judged.
+"""capture: RoCEv2 packets from the nodes on one clock, decoded and judged. Read `run.py` first.
 
 packets    what is known of the packets of a recording: a column per field
 files      read capture files: pcap, pcapng, compressed or not

@@ -1,5 +1,7 @@
 """The cluster file as text: reading it with all its mistakes reported, writing it, and editing it as a person would.
 
+Read `load.py` first.
+
 load, loads     a file to a Cluster, or one ClusterFileError with a line for every mistake
 load_site       the file of a site whose nodes a scheduler lends
 dumps           a Cluster as the file that a person would have typed

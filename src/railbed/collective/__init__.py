@@ -1,4 +1,4 @@
-"""The torch side of an all-reduce: one interface, and the engines that implement it.
+"""The torch side of an all-reduce: one interface, and the engines that implement it. Read `base.py` first.
 
 base         what a group of ranks can do: sum, broadcast, and the exchanges that only benchmarks need
 rendezvous   how ranks find each other: explicit address, interface and time-out, never a guessed host name

@@ -1,4 +1,4 @@
 """configure: turns the fixes of failing rules into changes of each device; shows, applies and undoes them.
 
-`run.py` is the verb.
+Read `run.py` first.
 """

@@ -1,4 +1,4 @@
-"""diagnose: what happened during a run, from its time series, events and findings.
+"""diagnose: what happened during a run, from its time series, events and findings. Read `judge.py` first.
 
 rule       the form of a rule
 evidence   what a rule reads: the run as nodes, ports, rails, switches

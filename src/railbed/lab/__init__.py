@@ -1,5 +1,7 @@
 """A cluster on one machine, with real SSH: network namespaces (`netns`), or virtual machines with RoCEv2 (`vm`).
 
+Read `up.py` first.
+
 model       a lab as data: its nodes, rails, addresses, and the declared faults
 folder      the files of labs, and their locks
 kind        the interface of a kind of lab; `netns/` and `vm/` implement it

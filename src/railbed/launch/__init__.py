@@ -1,5 +1,7 @@
 """Starts ranks on nodes, watches them, and ends them without orphans; the job defines what they compute.
 
+Read `supervise.py` first.
+
 placement     where ranks run: nodes, addresses, interfaces, environment, files, agents
 job           what is run: the ranks of each generation, and how their messages become records
 spec          the specification of a rank;  rank  the entry point of every rank;  messages  from rank to agent

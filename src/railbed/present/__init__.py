@@ -1,4 +1,4 @@
-"""Wording, grouping and numbers that the terminal and the report share; independent of both.
+"""Wording, grouping and numbers that the terminal and the report share; independent of both. Read `wording.py` first.
 
 - `findings.py`: findings by node, the worst first, and their verdicts counted.
 - `nodes.py`: nodes with the same findings share one block; `ports.py`: ports with the same finding share one entry.

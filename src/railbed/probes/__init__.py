@@ -1,1 +1,4 @@
-"""One file per source: a command and a pure parser (`PROBE`). `outputs.py` turns raw output into readings."""
+"""One file per source: a command and a pure parser (`PROBE`). `outputs.py` turns raw output into readings.
+
+Read `ip_link.py` first.
+"""

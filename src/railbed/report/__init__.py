@@ -1,4 +1,4 @@
-"""report: a run's folder as a report of sections, written as HTML, Markdown, JSON or CSV.
+"""report: a run's folder as a report of sections, written as HTML, Markdown, JSON or CSV. Read `document.py` first.
 
 Sections are one file each in `sections/`; `document.py` puts them together, and every format is written from that.
 """

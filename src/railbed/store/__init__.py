@@ -1,4 +1,7 @@
-"""Runs: one folder per use of a verb, append-only, readable with `jq`, intact after any crash."""
+"""Runs: one folder per use of a verb, append-only, readable with `jq`, intact after any crash.
+
+Read `writing.py` first.
+"""
 
 from railbed.store.find import ANY_RUN, NEWEST, RunKind, find_run, similar_names
 from railbed.store.follow import follow

@@ -1,4 +1,4 @@
-"""Distributed training. Only `worker/`, which runs on the nodes, needs torch.
+"""Distributed training. Only `worker/`, which runs on the nodes, needs torch. Read `run.py` first.
 
 run         the verb: starts ranks on the nodes and supervises them
 export      the verb that fetches the trained weights

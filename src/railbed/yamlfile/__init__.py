@@ -1,4 +1,4 @@
-"""Files that people write: every mistake is reported with file, line, key and a suggestion.
+"""Files that people write: every mistake is reported with file, line, key and a suggestion. Read `read.py` first.
 
 kind        the properties of a kind of file: the cluster file, a recipe
 document    YAML text as plain values, with the line of every key

@@ -1,4 +1,6 @@
 """An emulated Cisco Nexus: SSH and NX-API over a real configuration tree, with counters that tests drive.
 
-It imports only the standard library, asyncssh and cryptography. Open `service.py` first.
+Read `service.py` first.
+
+It imports only the standard library, asyncssh and cryptography.
 """

@@ -1,4 +1,4 @@
-"""Compare two arms of an experiment, and report the difference with its confidence interval.
+"""Compare two arms of an experiment, and report the difference with its confidence interval. Read `run.py` first.
 
 experiment  the experiment file
 run         measure the arms in turns, or one arm per visit

@@ -1,4 +1,4 @@
-"""Turn a suite into trials and run them on real nodes.
+"""Turn a suite into trials and run them on real nodes. Read `trials.py` first.
 
 pattern       who sends to whom
 schedule      the trials of a suite on this cluster, in order, and what cannot be measured here

@@ -1,1 +1,1 @@
-"""The measuring tools, one file each."""
+"""The measuring tools, one file each. Read `iperf3.py` first."""

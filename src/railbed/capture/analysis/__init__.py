@@ -1,5 +1,7 @@
 """What the packets of recordings show, as typed results of pure functions; `analyse.py` joins them.
 
+Read `analyse.py` first.
+
 context      what the cluster file expects of addresses and marks
 operations   what an opcode does: request or answer, first or last of a message
 views        the packets of a recording, by flow

@@ -1,5 +1,7 @@
 """Write recordings as one pcapng file for Wireshark: on one clock, with names, and comments on the packets that matter.
 
+Read `write.py` first.
+
 blocks     the blocks of the format that are not packets
 comments   what to write about which packets
 merge      the packets of all recordings in one order, a bounded part in memory at a time

@@ -1,4 +1,4 @@
-"""Read capture files.
+"""Read capture files. Read `reader.py` first.
 
 source     the bytes, decompressed while they are read
 window     the part of a file that is in memory

@@ -1,1 +1,1 @@
-"""What runs on a node to record packets; Python's standard library only."""
+"""What runs on a node to record packets; Python's standard library only. Read `recorder.py` first."""

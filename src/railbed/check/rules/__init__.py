@@ -1,1 +1,4 @@
-"""One file per rule: what it checks, why it matters to training, how to fix it, and the function that judges."""
+"""One file per rule: what it checks, why it matters to training, how to fix it, and the function that judges.
+
+Read `mtu.py` first.
+"""

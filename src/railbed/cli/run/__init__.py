@@ -1,4 +1,6 @@
-"""A verb's run: `perform.py` first, the loop that stores and shows each record and returns the exit code.
+"""A verb's run: `perform.py` is the loop that stores and shows each record and returns the exit code.
+
+Read `perform.py` first.
 
 `signals.py` is Ctrl-C, SIGTERM and a closed terminal; `unfinished.py` is what remains of an interrupted run.
 """

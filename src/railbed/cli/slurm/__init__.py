@@ -1,1 +1,4 @@
-"""railbed inside a Slurm job: `allocation.py` makes a cluster of the nodes that the job has."""
+"""railbed inside a Slurm job: `allocation.py` makes a cluster of the nodes that the job has.
+
+Read `allocation.py` first.
+"""

@@ -1,1 +1,1 @@
-"""What several rules have in common."""
+"""What several rules have in common. Read `compare.py` first."""

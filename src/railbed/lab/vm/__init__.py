@@ -1,4 +1,4 @@
-"""Nodes as virtual machines with Soft-RoCE: real RoCEv2, with Debian's kernel and tools.
+"""Nodes as virtual machines with Soft-RoCE: real RoCEv2, with Debian's kernel and tools. Read `kind.py` first.
 
 An image is built once from Debian's packages, booted, and saved at the point where it waits for its identity. The
 nodes of every lab resume from there, which takes seconds even on an emulated processor.

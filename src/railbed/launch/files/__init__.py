@@ -1,1 +1,1 @@
-"""Files on nodes: shipped, checked before use, listed and removed."""
+"""Files on nodes: shipped, checked before use, listed and removed. Read `ship.py` first."""

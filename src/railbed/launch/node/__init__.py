@@ -1,1 +1,4 @@
-"""What runs on a node: the agent, and the processes of the ranks it starts. Standard library only."""
+"""What runs on a node: the agent, and the processes of the ranks it starts. Standard library only.
+
+Read `agent.py` first.
+"""

@@ -1,5 +1,7 @@
 """Every event that a verb can emit: one class each, with its name, its typed data and what it means.
 
+Read `general.py` first.
+
 Verbs construct them, screens and the report match on them, and `parse` reads them back from a run. As JSON the data of
 an event is nested: `{"kind": "event", "name", "subject", "message", "data": {…}, "time"}`; None is left out of it.
 An event that is not in `listed.py` cannot be emitted; `docs/reference/records.md` has an example of each.

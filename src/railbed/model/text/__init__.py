@@ -1,1 +1,4 @@
-"""Texts: amounts with units, text that cannot control a terminal, text without secrets, and paths as typed."""
+"""Texts: amounts with units, text that cannot control a terminal, text without secrets, and paths as typed.
+
+Read `printable.py` first.
+"""

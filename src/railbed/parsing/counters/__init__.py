@@ -1,4 +1,7 @@
-"""Counters of nodes under their vendors' names, and the lines in which the reader on a node sends them."""
+"""Counters of nodes under their vendors' names, and the lines in which the reader on a node sends them.
+
+Read `names.py` first.
+"""
 
 from railbed.parsing.counters.layout import Counted, Layout
 from railbed.parsing.counters.lines import (

@@ -1,1 +1,4 @@
-"""The filter rules of a machine: iptables and nftables listings as one model, and what they do with a packet."""
+"""The filter rules of a machine: iptables and nftables listings as one model, and what they do with a packet.
+
+Read `rules.py` first.
+"""

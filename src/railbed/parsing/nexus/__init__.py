@@ -1,1 +1,4 @@
-"""Output of Cisco Nexus switches: `answer.py` reads their JSON and the names of ports, `qos.py` their QoS settings."""
+"""Output of Cisco Nexus switches: `answer.py` reads their JSON and the names of ports, `qos.py` their QoS settings.
+
+Read `answer.py` first.
+"""

@@ -1,1 +1,1 @@
-"""One file per section, each with a `SECTION`; found by folder."""
+"""One file per section, each with a `SECTION`; found by folder. Read `loss.py` first."""

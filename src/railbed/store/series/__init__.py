@@ -1,5 +1,7 @@
 """Time series of a run: rows of 64-bit values, written one by one, and compressed minute by minute behind the writer.
 
+Read `writer.py` first.
+
 `series/` in the run's folder has, for each device and list of series (a table):
 
     0001.layout           the device and its series, written before the first row

@@ -1,5 +1,7 @@
 """A run on one time axis: its series, the training's own measurements, and marks for what happened.
 
+Read `timeline.py` first.
+
 Page, terminal, report and diagnose read a run through this, whether it is in progress or of last week.
 """
 

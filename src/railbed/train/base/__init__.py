@@ -1,4 +1,4 @@
-"""A model folder in the layout of Hugging Face, as far as it can be understood without torch.
+"""A model folder in the layout of Hugging Face, as far as it can be understood without torch. Read `folder.py` first.
 
 headers   names and shapes of the tensors in safetensors files
 files     the text files of a folder: settings, chat template

@@ -1,4 +1,4 @@
-"""Whether a model fits before anything is started.
+"""Whether a model fits before anything is started. Read `memory.py` first.
 
 estimate   the memory one rank needs
 memory     the memory each node has, and what helps if it is too little

@@ -1,4 +1,4 @@
-"""Estimates the memory that a rank will need. docs/training.md compares it with measurements."""
+"""Estimates the memory that a rank will need. docs/training-metrics.md compares it with measurements."""
 
 from __future__ import annotations
 

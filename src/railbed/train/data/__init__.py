@@ -1,4 +1,4 @@
-"""From text to the sequences of tokens that a step trains on.
+"""From text to the sequences of tokens that a step trains on. Read `prepare.py` first.
 
 prepare        text files to memory-mapped tokens, cached by content
 windows        one long text, for models that start from random values

@@ -1,4 +1,4 @@
-"""The messages of the ranks as records.
+"""The messages of the ranks as records. Read `records.py` first.
 
 records    one message of a rank as measurements and events
 phases     what the ranks do between steps

@@ -1,1 +1,4 @@
-"""The code of a rank, which runs on a node. torch is imported only here, in `collective` and in bench's workers."""
+"""The code of a rank, which runs on a node. torch is imported only here, in `collective` and in bench's workers.
+
+Read `loop.py` first.
+"""

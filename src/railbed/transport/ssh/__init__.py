@@ -1,4 +1,4 @@
-"""SSH: `connection.py` first; `login.py` finds out how to log in, `errors.py` words what went wrong.
+"""SSH: `login.py` finds out how to log in, `errors.py` words what went wrong. Read `connection.py` first.
 
 `command_line.py` is the command line of a switch over the same connections.
 """

@@ -1,1 +1,1 @@
-"""Metrics for Prometheus: the newest sample of every device, as text."""
+"""Metrics for Prometheus: the newest sample of every device, as text. Read `exporter.py` first."""

@@ -1,1 +1,1 @@
-"""Files for Prometheus, Grafana and systemd, generated from the cluster file."""
+"""Files for Prometheus, Grafana and systemd, generated from the cluster file. Read `files.py` first."""

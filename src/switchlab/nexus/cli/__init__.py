@@ -1,1 +1,1 @@
-"""The command line: grammar, modes, sessions, the interactive terminal."""
+"""The command line: grammar, modes, sessions, the interactive terminal. Read `interpreter.py` first."""

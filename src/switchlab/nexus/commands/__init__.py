@@ -1,1 +1,1 @@
-"""The commands of the switch, one module per area."""
+"""The commands of the switch, one module per area. Read `general.py` first."""

@@ -1,1 +1,1 @@
-"""The switch as data: platform, configuration, counters, forwarding."""
+"""The switch as data: platform, configuration, counters, forwarding. Read `switch.py` first."""

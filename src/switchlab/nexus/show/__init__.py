@@ -1,1 +1,1 @@
-"""Output of show commands, as text and as data."""
+"""Output of show commands, as text and as data. Read `interfaces.py` first."""

@@ -1,4 +1,7 @@
-"""Judge the measurements of a run: against the hardware, against each other, and against the baseline."""
+"""Judge the measurements of a run: against the hardware, against each other, and against the baseline.
+
+Read `hardware.py` first.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Both ends of a connection, from the recordings of each.
+"""Both ends of a connection, from the recordings of each. Read `join.py` first.
 
 nearest   where a recording was made, if nobody says
 pairing   which flow carries the answers to another

@@ -1,4 +1,4 @@
-"""The formats of capture files.
+"""The formats of capture files. Read `records.py` first.
 
 lanes      find where records begin, many at once
 records    what a format yields: where packets are, and when they were recorded

@@ -1,1 +1,1 @@
-"""DSCP, ECN and priority of packets."""
+"""DSCP, ECN and priority of packets. Read `missing.py` first."""

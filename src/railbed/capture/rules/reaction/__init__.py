@@ -1,1 +1,1 @@
-"""Congestion: notifications, and what senders do about them."""
+"""Congestion: notifications, and what senders do about them. Read `ignored.py` first."""

@@ -1,1 +1,1 @@
-"""What the recorders themselves missed."""
+"""What the recorders themselves missed. Read `dropped.py` first."""

@@ -1,1 +1,1 @@
-"""The way that packets take: its load, its packet size, its ports."""
+"""The way that packets take: its load, its packet size, its ports. Read `mtu.py` first."""

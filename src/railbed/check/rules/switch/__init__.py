@@ -1,1 +1,1 @@
-"""Rules about switches, and about their ports with nodes on them."""
+"""Rules about switches, and about their ports with nodes on them. Read `mtu.py` first."""

@@ -1,1 +1,1 @@
-"""railbed capture: `command.py` has the options, `run.py` the work."""
+"""railbed capture: `command.py` has the options, `run.py` the work. Read `command.py` first."""

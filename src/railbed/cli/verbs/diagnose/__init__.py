@@ -1,4 +1,4 @@
-"""railbed diagnose: `command.py` has the options, `run.py` the work, `show.py` the text.
+"""railbed diagnose: `command.py` has the options, `run.py` the work, `show.py` the text. Read `command.py` first.
 
 `follow.py` judges a run in progress again and again, `news.py` finds what is new since the last time, and `since.py`
 reads the value of --since.

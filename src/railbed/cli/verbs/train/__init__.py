@@ -1,4 +1,4 @@
-"""railbed train: `command.py` first.
+"""railbed train. Read `command.py` first.
 
 `start.py` makes the request and the run around it, whose work is in `stages.py`: check the cluster, train on it.
 `options.py` declares the options, `resume.py` reads the run to continue, and `files.py` writes further files beside its

@@ -1,1 +1,1 @@
-"""Congestion control: marks, notifications, and whether senders react."""
+"""Congestion control: marks, notifications, and whether senders react. Read `ecn_late.py` first."""

@@ -1,1 +1,1 @@
-"""Cables and links: damaged, down, slow or lossy."""
+"""Cables and links: damaged, down, slow or lossy. Read `flap.py` first."""

@@ -18,7 +18,7 @@ rail_speed_equal`. Look for other traffic on the switch at that time.
 
 Source
 ------
-railbed's own measures of the exposed all-reduce (docs/training.md).
+railbed's own measures of the exposed all-reduce (docs/training-metrics.md).
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ nodes and names the slow one.
 
 Source
 ------
-railbed's own measures of steps (`data_seconds`, docs/training.md).
+railbed's own measures of steps (`data_seconds`, docs/training-metrics.md).
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ pcie_bandwidth memory_available`. railbed shares the batch by measured speed if 
 
 Source
 ------
-railbed's own measures of steps (docs/training.md).
+railbed's own measures of steps (docs/training-metrics.md).
 """
 
 from __future__ import annotations

@@ -1,1 +1,4 @@
-"""The processes of a vm lab: QEMU machines, how they are saved and resumed, and what connects them."""
+"""The processes of a vm lab: QEMU machines, how they are saved and resumed, and what connects them.
+
+Read `machine.py` first.
+"""

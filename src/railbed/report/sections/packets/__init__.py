@@ -1,1 +1,1 @@
-"""Sections about packets that were recorded."""
+"""Sections about packets that were recorded. Read `verdicts.py` first."""

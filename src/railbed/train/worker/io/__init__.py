@@ -1,4 +1,4 @@
-"""What a rank reads from disk and writes to it.
+"""What a rank reads from disk and writes to it. Read `state.py` first.
 
 tokenfile    the training text as batches
 checkpoint   the training state, saved in the background and restored

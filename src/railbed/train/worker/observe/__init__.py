@@ -1,4 +1,4 @@
-"""What a rank measures and reports.
+"""What a rank measures and reports. Read `progress.py` first.
 
 clock         the time of each part of a step
 progress      steps, choices and memory as messages

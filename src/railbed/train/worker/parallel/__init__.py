@@ -1,4 +1,4 @@
-"""How ranks train one model together.
+"""How ranks train one model together. Read `strategy.py` first.
 
 strategy      the interface: wrapping, communication, clipping, content of checkpoints
 replicate     every rank has the whole model, and gradients are summed during the backward pass

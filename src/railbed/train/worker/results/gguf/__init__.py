@@ -1,5 +1,7 @@
 """GGUF, the file format of llama.cpp and Ollama: one file with weights, settings and tokenizer.
 
+Read `convert.py` first.
+
 container       the format itself
 number_types    fp32, fp16, bf16, and 8 bits in blocks of 32
 architecture    what a type of model is there; architectures lists them: llama, gemma, phi3 have their details
