@@ -33,6 +33,8 @@ ON_NODES = (
     "launch",
     "model",
     "train",
+    "transport/__init__.py",
+    "transport/netlink.py",
 )
 """The parts of railbed that run on nodes, with everything they import."""
 ARCHIVE = "railbed.zip"

@@ -1,1 +1,4 @@
-"""The reader, which runs on nodes: it is sent to them as text, so it uses only the standard library and few modules."""
+"""The reader, which runs on nodes: it is sent to them as text, so it uses only the standard library and few modules.
+
+`railbed.transport.netlink` is sent with it.
+"""
