@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
 import tempfile
 from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
@@ -13,7 +12,7 @@ import pluggy
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.support import warm
+from tests.support import skips, warm
 from tests.support.browser import Browser, chromium
 from tests.support.cli import railbed
 from tests.support.labs import SWITCH_PASSWORD, RunningLab, running_lab
@@ -234,11 +233,25 @@ def _position(item: pytest.Item) -> int:
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pluggy.Result[pytest.TestReport], None]:
-    """Turn the skip of a required kind of test into a failure: RAILBED_REQUIRE=ssh,shared or all."""
+    """Turn the skip of a test that is required into a failure: RAILBED_REQUIRE=ssh,shared or all."""
     outcome = yield
     report = outcome.get_result()
-    required = {name for name in os.environ.get("RAILBED_REQUIRE", "").split(",") if name}
-    marks = {mark.name for mark in item.iter_markers()}
-    if report.skipped and (marks & required or "all" in required):
+    if report.skipped and not hasattr(report, "wasxfail"):
+        _require(report, {mark.name for mark in item.iter_markers()})
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_make_collect_report() -> Generator[None, pluggy.Result[pytest.CollectReport], None]:
+    """Do the same for files that are skipped as a whole, as by `importorskip`."""
+    outcome = yield
+    report = outcome.get_result()
+    if report.skipped:
+        _require(report, set())
+
+
+def _require(report: pytest.TestReport | pytest.CollectReport, marks: set[str]) -> None:
+    """Turn a skip into a failure if the test must not be skipped."""
+    reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+    if why := skips.refusal(reason.removeprefix("Skipped: "), marks):
         report.outcome = "failed"
-        report.longrepr = f"skipped, but RAILBED_REQUIRE={os.environ['RAILBED_REQUIRE']} requires it: {report.longrepr}"
+        report.longrepr = why

@@ -124,9 +124,9 @@ def test_a_downward_import_is_not(part: str, fine: str) -> None:
     assert violations(part, ast.parse(fine)) == []
 
 
-def imports_at_load(node: ast.AST) -> Iterator[str]:
-    """Yield what loading a module imports, with `from a import b` as `a.b`; an import inside a function runs later."""
-    for child in statements(node, into_functions=False):
+def imported_names(tree: ast.AST) -> Iterator[str]:
+    """Yield what a module imports, with `from a import b` as `a.b`, also inside functions and under TYPE_CHECKING."""
+    for child in statements(tree):
         if isinstance(child, ast.Import):
             yield from (alias.name for alias in child.names)
         elif isinstance(child, ast.ImportFrom):
@@ -134,10 +134,13 @@ def imports_at_load(node: ast.AST) -> Iterator[str]:
 
 
 def cycle(modules: Mapping[str, ast.AST]) -> list[str]:
-    """Return modules that import each other in a circle, from their syntax by name; empty if there are none."""
+    """Return modules that need each other in a circle, from their syntax by name; empty if there are none.
+
+    An import inside a function counts: it lets a circle load, but neither module can be understood without the other.
+    """
     graph: dict[str, set[str]] = {}
     for module, tree in modules.items():
-        names = {name if name in modules else name.rpartition(".")[0] for name in imports_at_load(tree)}
+        names = {name if name in modules else name.rpartition(".")[0] for name in imported_names(tree)}
         graph[module] = names & modules.keys()
     try:
         TopologicalSorter(graph).prepare()
@@ -162,7 +165,8 @@ def test_no_modules_import_each_other_in_a_circle(package: Path) -> None:
         ("from p.b import x", "from p.a import y", True),
         ("from p import b", "import p.a", True),
         ("from p import b", "if True:\n    from p import a", True),
-        ("from p import b", "def late():\n    from p import a", False),
+        ("from p import b", "def late():\n    from p import a", True),
+        ("from p import b", "if TYPE_CHECKING:\n    from p.a import y", True),
         ("from p import b", "", False),
     ],
 )
@@ -190,7 +194,7 @@ def test_nodes_get_everything_that_runs_there() -> None:
         if module in modules and module not in needed:
             needed.add(module)
             tree = trees()[modules[module]]
-            pending += [module.rpartition(".")[0], *imports(tree), *imports_at_load(tree)]
+            pending += [module.rpartition(".")[0], *imports(tree), *imported_names(tree)]
     sent = {SOURCE.parent / name for name in modules_for_nodes()}
     assert {module for module in needed if modules[module] not in sent} == set()
 

@@ -42,7 +42,7 @@ tc qdisc add dev rail0 root tbf rate 1gbit burst 2000 limit 1000000
 """
 SENDER = f"""
 import json, os, socket, subprocess, sys
-from railbed.train.network.netlink import connections
+from railbed.train.network.connections import connections
 from railbed.train.worker.observe.connections import Watch, take_snapshot
 from railbed.train.worker.observe.counters import data_segments
 SINK = '''

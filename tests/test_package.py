@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tools import release
+from tools import release, uplot
 
 from railbed import __version__
 from railbed.cli.main import VERBS
@@ -76,6 +76,7 @@ def test_the_wheel_has_every_file_of_the_packages(built: release.Built) -> None:
 def test_the_source_archive_has_every_file_and_gives_the_same_wheel(built: release.Built, tmp_path: Path) -> None:
     """Also without an index: uPlot travels with it."""
     release.unpack(built.sdist, tmp_path / "source")
+    assert uplot.is_complete(tmp_path / "source" / uplot.FOLDER)
     assert release.sdist_files(built.sdist) >= tracked()
     env = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": ""}
     again = release.build(tmp_path / "source", tmp_path / "dist", **env)

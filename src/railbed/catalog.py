@@ -24,7 +24,7 @@ def collect(package: ModuleType, kind: Callable[..., P], attribute: str) -> dict
     # Not type[P]: a kind may be an abstract class, which mypy does not accept there.
     assert isinstance(kind, type)
     plugins: dict[str, P] = {}
-    for module, name in _named_modules(package):
+    for module, name in _modules(package.__name__, tuple(package.__path__)):
         plugin: P | None = getattr(import_module(module), attribute, None)
         if plugin is None:
             continue
@@ -38,21 +38,12 @@ def collect(package: ModuleType, kind: Callable[..., P], attribute: str) -> dict
     return dict(sorted(plugins.items()))
 
 
-def modules(package: ModuleType) -> list[str]:
-    """Return the modules of a package that `collect` loads."""
-    return [module for module, _ in _named_modules(package)]
-
-
 def choose(plugins: Mapping[str, P], name: str, *, kind: str, listing: str) -> P:
     """Return a plug-in by the name that a user typed; `listing` is the hint that shows the names."""
     if name not in plugins:
         similar = difflib.get_close_matches(name, plugins, n=1)
         raise UsageError(f"there is no {kind} {name!r}", hint=f"did you mean {similar[0]}?" if similar else listing)
     return plugins[name]
-
-
-def _named_modules(package: ModuleType) -> tuple[tuple[str, str], ...]:
-    return _modules(package.__name__, tuple(package.__path__))
 
 
 @cache

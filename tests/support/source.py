@@ -29,14 +29,12 @@ def trees(package: Path = SOURCE) -> dict[Path, ast.Module]:
     return parsed
 
 
-def statements(tree: ast.AST, *, into_functions: bool = True) -> Iterator[ast.AST]:
+def statements(tree: ast.AST) -> Iterator[ast.AST]:
     """Yield every statement, at any depth: a tenth of the nodes that `ast.walk` yields."""
     pending = [tree]
     while pending:
         node = pending.pop()
         yield node
-        if not into_functions and isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            continue
         for name in BODIES:
             children = getattr(node, name, ())
             if isinstance(children, list):  # a lambda has one expression as its body

@@ -314,6 +314,7 @@ def test_compressed_parts_without_content(read: Read, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.shared
+@pytest.mark.shared
 @pytest.mark.skipif(not FIXTURE.is_file(), reason="no ../shared/fixtures here")
 @pytest.mark.parametrize("engine", ["numpy", "numba"])
 def test_a_real_notification(engine: EngineName) -> None:

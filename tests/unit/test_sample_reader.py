@@ -115,7 +115,6 @@ def test_round_trips_of_a_connection_and_its_peer() -> None:
         connections = sockets.TcpSockets()
         connections.refresh()
         trip, peer = sockets.PortConnections("lo", local, connections).read()
-        connections.close()
     assert local == int(ip_address("127.0.0.1"))
     assert trip
     assert peer
@@ -171,7 +170,6 @@ def test_a_server_that_accepts_both_versions_is_counted_too() -> None:
         assert len(accepted.recv(1000, socket.MSG_WAITALL)) == 1000
         connections = sockets.TcpSockets()
         connections.refresh()
-        connections.close()
         received = [link.received for link in connections.all if link.inode == os.fstat(accepted.fileno()).st_ino]
     assert (connections.are_known, received) == (True, [1000])
 

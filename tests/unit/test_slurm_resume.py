@@ -7,15 +7,11 @@ from pathlib import Path
 import pytest
 
 from railbed import clusterfile
-from railbed.cli.slurm.ahead import Ahead
-from railbed.cli.verbs.train import command
 from railbed.cli.verbs.train.resume import EarlierRun, site_of
 from railbed.errors import UsageError
 from railbed.model.cluster import Cluster, Login, Node
 from railbed.store import open_run
 from railbed.train import recipes
-
-AHEAD = Ahead(load=command._load, probes=())
 
 
 def run_of(job: int | None, folder: Path = Path()) -> EarlierRun:
@@ -38,7 +34,7 @@ def test_in_its_own_job_it_continues_there(monkeypatch: pytest.MonkeyPatch) -> N
     text = clusterfile.dumps(run_of(7).cluster)
     with open_run("train", cluster_name="own", cluster_text=text) as run:
         earlier = run_of(7, run.folder)
-    assert site_of(earlier, None, AHEAD) == earlier.cluster
+    assert site_of(earlier, None) == earlier.cluster
 
 
 @pytest.mark.parametrize(
@@ -56,7 +52,7 @@ def test_in_its_own_job_it_continues_there(monkeypatch: pytest.MonkeyPatch) -> N
 def test_its_job_has_ended(monkeypatch: pytest.MonkeyPatch, around: str, hint: str) -> None:
     monkeypatch.setenv("SLURM_JOB_ID", around)
     with pytest.raises(UsageError, match="run1 ran in Slurm job 7, and this is not inside that job") as refused:
-        site_of(run_of(7), None, AHEAD)
+        site_of(run_of(7), None)
     assert refused.value.hint == hint
 
 
@@ -65,5 +61,5 @@ def test_a_cluster_without_any_of_its_nodes(tmp_path: Path, job: int | None, hin
     file = tmp_path / "other.yaml"
     file.write_text("name: other\nnodes:\n  node9: {host: 10.0.0.9}\n")
     with pytest.raises(UsageError, match="has none of the nodes of run1") as refused:
-        site_of(run_of(job), file, AHEAD)
+        site_of(run_of(job), file)
     assert hint in refused.value.hint

@@ -107,11 +107,13 @@ PUBLISHED: list[tuple[str, str, set[str]]] = [
 ]
 
 
+@pytest.mark.shared
 @pytest.mark.skipif(not FIXTURES.is_dir(), reason="no ../shared/fixtures here")
 def test_every_published_configuration_is_judged() -> None:
     assert {config for config, _, _ in PUBLISHED} == {path.name for path in (FIXTURES / "config").glob("*.cfg")}
 
 
+@pytest.mark.shared
 @pytest.mark.skipif(not FIXTURES.is_dir(), reason="no ../shared/fixtures here")
 @pytest.mark.parametrize(("config", "platform", "lacking"), PUBLISHED)
 def test_published_configurations_are_lossless_or_the_findings_name_what_is_missing(

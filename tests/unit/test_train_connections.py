@@ -9,20 +9,25 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from railbed.model.span import Span
-from railbed.train.network import netlink
-from railbed.train.network.netlink import Connection, Unreadable, addresses, connection, connections, dumped
+from railbed.train.network.connections import (
+    SENT_AT,
+    SOCKET,
+    Connection,
+    addresses,
+    connection,
+    connections,
+)
 from railbed.train.network.tcp import TcpReading, TcpSentBytes, tcp_sent_between
 from railbed.train.worker.observe.connections import ConnectionTotals, Snapshot, Watch, siblings, sockets_of
 from railbed.train.worker.observe.counters import data_segments
+from railbed.transport.netlink import ATTRIBUTE, CONNECTIONS, TCP_INFO, Unreadable
 
 RECORDED = [
     bytes.fromhex(block)
@@ -37,13 +42,13 @@ LOOPBACK_FRAME = 65536 + 18
 
 
 def understood(answers: list[bytes]) -> list[Connection]:
-    return [found_connection for _, body in dumped(answers) if (found_connection := connection(body))]
+    return [parsed for entry in CONNECTIONS.entries(answers) if (parsed := connection(entry))]
 
 
 def with_info(info: bytes) -> bytes:
-    """Return the message of a recorded connection with another `tcp_info`."""
-    _, body = next(iter(dumped(RECORDED[:2])))
-    return body[: netlink.SOCKET.size] + netlink.ATTRIBUTE.pack(4 + len(info), netlink.INET_DIAG_INFO) + info
+    """Return the entry of a recorded connection with another `tcp_info`."""
+    entry = next(CONNECTIONS.entries(RECORDED[:2]))
+    return entry[: SOCKET.size] + ATTRIBUTE.pack(4 + len(info), TCP_INFO) + info
 
 
 class TestRecorded:
@@ -61,48 +66,17 @@ class TestRecorded:
         }
 
     def test_what_was_sent_again_counts_once(self) -> None:
-        repeated = connection(with_info(bytes(netlink.SENT_AT) + struct.pack("=QQ", 5000, 1400)))
+        repeated = connection(with_info(bytes(SENT_AT) + struct.pack("=QQ", 5000, 1400)))
         assert repeated
         assert repeated.sent == 3600
 
     def test_a_kernel_that_does_not_count_bytes(self) -> None:
         """Linux 4.18 ends `tcp_info` before tcpi_bytes_sent."""
         with pytest.raises(Unreadable, match="this kernel does not count the bytes"):
-            connection(with_info(bytes(netlink.SENT_AT)))
+            connection(with_info(bytes(SENT_AT)))
 
     def test_what_is_left_of_a_connection_that_is_over_counts_nothing(self) -> None:
-        _, body = next(iter(dumped(RECORDED[:2])))
-        assert connection(body[: netlink.SOCKET.size]) is None
-
-    def test_an_error_is_reported_in_words(self) -> None:
-        refused = netlink.HEADER.pack(20, netlink.NLMSG_ERROR, 0, 1, 0) + struct.pack("=i", -2)
-        with pytest.raises(Unreadable, match="No such file or directory"):
-            understood([refused])
-
-    def test_a_dump_without_an_end_is_none(self) -> None:
-        with pytest.raises(Unreadable, match="does not end"):
-            understood(RECORDED[:1])
-
-    @given(st.data())
-    def test_foreign_bytes(self, data: st.DataObject) -> None:
-        """Cut off, changed or made up: it is understood or it is unreadable, and it ends."""
-        stream = b"".join(RECORDED[:2])
-        cut = data.draw(st.integers(0, len(stream)))
-        changed = bytearray(stream[:cut])
-        for at, byte in data.draw(st.lists(st.tuples(st.integers(0, len(stream)), st.integers(0, 255)), max_size=20)):
-            if at < cut:
-                changed[at] = byte
-        foreign = bytes(changed) + data.draw(st.binary(max_size=80))
-        for parse in (connection, netlink.interface_address):
-            with suppress(Unreadable):
-                for _, body in dumped([foreign]):
-                    parse(body)
-
-    @given(st.binary(max_size=200))
-    def test_foreign_messages(self, body: bytes) -> None:
-        for parse in (connection, netlink.interface_address):
-            with suppress(Unreadable):
-                parse(body)
+        assert connection(next(CONNECTIONS.entries(RECORDED[:2]))[: SOCKET.size]) is None
 
 
 @contextmanager

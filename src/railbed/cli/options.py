@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
-
-if TYPE_CHECKING:
-    from railbed.transport.recent import RecentOutputs
 
 DEFAULT_CLUSTER = Path("cluster.yaml")
 
@@ -52,5 +49,3 @@ class Options:
     record: Path | None = None
     replay: Path | None = None
     verbose: bool = False
-    recent: RecentOutputs | None = None
-    """What the devices printed just before the run."""

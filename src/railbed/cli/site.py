@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from railbed import clusterfile
 from railbed.cli.hints import use_cluster_file
@@ -15,9 +14,6 @@ from railbed.model.cluster import LOCAL_HOST, Cluster, Node
 from railbed.model.text.paths import exists, is_folder
 from railbed.store.run import ABOUT
 from railbed.store.run_cluster import cluster_to_act_on
-
-if TYPE_CHECKING:
-    from railbed.cli.slurm.ahead import Ahead
 
 LOCAL_NAME = "local"
 SLURM_NAME = "slurm"
@@ -29,17 +25,14 @@ def built_in_local() -> Cluster:
     return Cluster(name=LOCAL_NAME, nodes={LOCAL_NAME: Node(host=LOCAL_HOST, python=sys.executable)})
 
 
-def given_cluster(file: Path | None, replay: Path | None, *, ahead: Ahead | None = None) -> Cluster | None:
-    """Return the cluster of the file, the recording, the Slurm job, or this folder; None means the built-in one.
-
-    `ahead` is what the verb does while the nodes of a Slurm job are discovered.
-    """
+def given_cluster(file: Path | None, replay: Path | None) -> Cluster | None:
+    """Return the cluster of the file, the recording, the Slurm job, or this folder; None means the built-in one."""
     use_cluster_file(file)
     if file is not None and (site := site_of_job(file)) is not None:
         # Imported here because it loads discover and Slurm's part of the transport, which no cluster file needs.
         from railbed.cli.slurm.allocation import allocation_cluster
 
-        return allocation_cluster(site, ahead)
+        return allocation_cluster(site)
     if file is not None:
         return built_in_local() if str(file) == LOCAL_NAME and not exists(file) else clusterfile.load(file)
     if replay is not None:

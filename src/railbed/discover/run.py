@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
-from typing import Any
 
 from railbed import clusterfile
 from railbed.discover.build import build, notices
@@ -13,7 +12,6 @@ from railbed.discover.sightings import SWITCH_PROBES, SwitchObservation, observe
 from railbed.fleet import Fleet, survey, surveyed
 from railbed.model import events
 from railbed.model.cluster import Cluster
-from railbed.model.probe import Probe
 from railbed.model.reading import DeviceFacts, DeviceFailure
 from railbed.model.record import Event, Record
 from railbed.model.text.amount import plural
@@ -28,17 +26,16 @@ async def discover(
     before: Cluster | None = None,
     switches: Sequence[str] = (),
     narrow: Callable[[Cluster], Cluster] | None = None,
-    extra_probes: Iterable[Probe[Any]] = (),
 ) -> AsyncGenerator[Record, None]:
     """Yield an event per machine read, notices, the differences from the existing file, and the cluster itself.
 
     Switches of `machines` are read, too, for the cables to the nodes.
     `before` is the file as written, if `existing` already has changes that the user requested. `narrow` leaves out what
-    the machines have and the cluster must not use. Extra probes are read for a caller that collects outputs.
+    the machines have and the cluster must not use.
     """
     observed: dict[str, Observation] = {}
     switch_observations: dict[str, SwitchObservation] = {}
-    probes = (*PROBES, *(SWITCH_PROBES if machines.switches else ()), *extra_probes)
+    probes = (*PROBES, *(SWITCH_PROBES if machines.switches else ()))
     hosts = {target.name: target.host or target.name for target in surveyed(fleet, probes)}
     names = list(hosts.values())
     reading = f"reading {plural(len(names), 'machine')}"

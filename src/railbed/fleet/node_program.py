@@ -11,11 +11,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
+import railbed
 from railbed.model.text.printable import printable
 from railbed.parsing.shell import quote_path
 from railbed.transport.base import Program
 
 OLDEST_PYTHON = (3, 7)
+ROOT = Path(railbed.__file__).parent.parent
 START = """\
 import json, os, sys, types
 if sys.version_info < {oldest!r}:
@@ -23,9 +25,11 @@ if sys.version_info < {oldest!r}:
 package = sys.modules[{package!r}] = types.ModuleType({package!r})
 only_with = {only_with!r}
 for name, text in json.loads({modules!r}).items():
-    if name not in only_with or os.access(only_with[name], os.F_OK):
-        module = sys.modules[{package!r} + "." + name] = types.ModuleType(name)
-        setattr(package, name, module)
+    parent, _, own = name.rpartition(".")
+    if own not in only_with or os.access(only_with[own], os.F_OK):
+        module = sys.modules[name] = types.ModuleType(name)
+        if parent == {package!r}:
+            setattr(package, own, module)
         exec(compile(text, name, "exec"), module.__dict__)
 package.{main}.main()
 """
@@ -53,13 +57,17 @@ class NodeProgram:
     package: str
     folder: Path
     modules: Sequence[str]
+    shared: Sequence[str] = ()
+    """Modules of railbed outside the package, by their full names; they are loaded first."""
     only_with: Mapping[str, str] = field(default_factory=dict)
     """Modules that are loaded only if a path exists on the node."""
 
     @cached_property
     def text(self) -> bytes:
         """The program, to be written first to its input."""
-        modules = {name: (self.folder / f"{name}.py").read_text("utf-8") for name in self.modules}
+        paths = {name: ROOT.joinpath(*name.split(".")).with_suffix(".py") for name in self.shared}
+        paths |= {f"{self.package}.{name}": self.folder / f"{name}.py" for name in self.modules}
+        modules = {name: path.read_text("utf-8") for name, path in paths.items()}
         start = START.format(
             oldest=OLDEST_PYTHON,
             needed=".".join(map(str, OLDEST_PYTHON)),

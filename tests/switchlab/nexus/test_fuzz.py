@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+from itertools import count
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -18,6 +20,7 @@ from switchlab.nexus.servers.control import ControlService
 from switchlab.nexus.servers.nxapi_forms import answer_ins_api, answer_json_rpc
 from switchlab.nexus.session import Session, trees_for
 from switchlab.nexus.terminal import Keyboard, Terminal
+from tests.support.growth import superlinear
 
 WORDS = sorted(
     {
@@ -118,11 +121,23 @@ def test_patterns_never_raise(pattern: str, line: str) -> None:
     compile_pattern(pattern)(line)
 
 
-def test_a_hostile_pattern_is_quick() -> None:
+@pytest.mark.parametrize(
+    "pattern", ["(a+)+$", "(a|a)*b", ".*.*.*.*.*.*.*.*b", "a*a*a*a*a*b", "[a-z]" * 200 + "$", "^.*a.*a$"]
+)
+def test_a_hostile_pattern_takes_linear_time(pattern: str) -> None:
     """Patterns that make a backtracking matcher take years."""
-    line = "a" * 4000
-    for pattern in ("(a+)+$", "(a|a)*b", ".*.*.*.*.*.*.*.*b", "a*a*a*a*a*b", "[a-z]" * 200 + "$"):
-        compile_pattern(pattern)(line)
+    assert not superlinear(compile_pattern(pattern), lambda count: "a" * count)
+
+
+@pytest.mark.parametrize("piece", ["a", ".*a", "[a-z]", "[", "|a", "^"])
+def test_a_long_pattern_takes_linear_time(piece: str) -> None:
+    """Python keeps what it has compiled: so each is another one."""
+    numbers = count()
+
+    def match(length: int) -> None:
+        compile_pattern(f"{next(numbers)}{piece * length}")("a" * 200)
+
+    assert not superlinear(match, lambda length: length // len(piece))
 
 
 json_values = st.recursive(

@@ -151,8 +151,7 @@ async def _connector(options: Options, run: OpenRun) -> AsyncIterator[Connector]
             yield recording_connector(replay_connector(recording_folder(options.replay)), *recorders)
         else:
             async with live_connector() as live:
-                connect = options.recent.answering(live) if options.recent else live
-                yield recording_connector(connect, *recorders)
+                yield recording_connector(live, *recorders)
 
 
 def _keep_cluster(folder: Path, text: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import sys
 from contextlib import aclosing
@@ -11,7 +10,6 @@ from pathlib import Path
 
 from railbed import clusterfile
 from railbed.cli.run.signals import run_until_ended
-from railbed.cli.slurm.ahead import Ahead
 from railbed.discover.run import discover
 from railbed.errors import UsageError
 from railbed.fleet import Fleet
@@ -59,20 +57,13 @@ def read_allocation(site: str) -> Allocation:
     return run_until_ended(_read(_site_file(site)))
 
 
-def allocation_cluster(site: str, ahead: Ahead | None = None) -> Cluster:
+def allocation_cluster(site: str) -> Cluster:
     """Return the nodes of the job around us as a cluster; `site` is the site file, if one is named."""
-    return run_until_ended(_cluster(_site_file(site), ahead))
+    return run_until_ended(_cluster(_site_file(site)))
 
 
-async def _cluster(file: Path | None, ahead: Ahead | None) -> Cluster:
-    allocation = await _read(file)
-    loading = asyncio.create_task(ahead.load()) if ahead else None
-    try:
-        return await _discovered(allocation, ahead)
-    finally:
-        if loading:
-            loading.cancel()
-            await asyncio.gather(loading, return_exceptions=True)
+async def _cluster(file: Path | None) -> Cluster:
+    return await _discovered(await _read(file))
 
 
 async def _read(file: Path | None) -> Allocation:
@@ -151,24 +142,18 @@ def _training(training: Training) -> Training:
     return training.model_copy(update={"python": sys.executable})
 
 
-async def _discovered(allocation: Allocation, ahead: Ahead | None) -> Cluster:
+async def _discovered(allocation: Allocation) -> Cluster:
     """Return the machines with the ports and GPUs that they have; unchanged if none answers."""
     known = allocation.machines
     machines = known.model_copy(update={"switches": {}})
-    probes = ahead.probes if ahead else ()
-    async with live_connector(spares=False) as live:
-        connect = ahead.outputs.collecting(live) if ahead else live
-        async with (
-            Fleet(targets_of(machines), connect) as fleet,
-            aclosing(
-                discover(
-                    machines, fleet, name=known.name, existing=known, narrow=allocation.narrow, extra_probes=probes
-                )
-            ) as records,
-        ):
-            async for record in records:
-                if isinstance(record, ClusterBuilt):
-                    return Cluster.model_validate(record.cluster)
+    async with (
+        live_connector(spares=False) as connect,
+        Fleet(targets_of(machines), connect) as fleet,
+        aclosing(discover(machines, fleet, name=known.name, existing=known, narrow=allocation.narrow)) as records,
+    ):
+        async for record in records:
+            if isinstance(record, ClusterBuilt):
+                return Cluster.model_validate(record.cluster)
     return known
 
 

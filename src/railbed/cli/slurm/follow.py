@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from contextlib import aclosing
 from pathlib import Path
 
-from railbed.cli.background.attach import conclude, is_drawn, parse_line
 from railbed.cli.background.runs import OUTPUT, summary_of
+from railbed.cli.background.view import conclude, show_records
 from railbed.cli.exits import INTERRUPTED
 from railbed.cli.run.signals import run_until_ended
 from railbed.cli.screens.base import Screen
@@ -21,7 +20,6 @@ from railbed.cli.slurm.stop import end_job
 from railbed.errors import UsageError
 from railbed.model.events import Notice
 from railbed.model.progress import progress
-from railbed.store import follow
 from railbed.store.run import RECORDS
 from railbed.store.run_cluster import cluster_to_read
 
@@ -115,11 +113,8 @@ async def _view(folder: Path, watch: JobWatch, *, as_json: bool) -> None:
         screen.begin(folder)
         reporter = asyncio.create_task(_report_waits(watch, screen))
         try:
-            async with aclosing(follow(folder, in_progress=lambda _: watch.is_live)) as lines:
-                async for line in lines:
-                    record = parse_line(line) if as_json or verb != "train" or is_drawn(line) else None
-                    if record is not None:
-                        screen.show(record)
+            only_drawn = verb == "train" and not as_json
+            await show_records(folder, screen, only_drawn=only_drawn, in_progress=lambda _: watch.is_live)
         finally:
             reporter.cancel()
         screen.finish(folder)

@@ -16,7 +16,6 @@ READER = NodeProgram(
     folder=Path(node.__file__).parent,
     modules=(
         "group",
-        "netlink",
         "files",
         "ethtool",
         "qdisc",
@@ -27,6 +26,7 @@ READER = NodeProgram(
         "nvml",
         "reader",
     ),
+    shared=("railbed.transport.netlink",),
     only_with={"nvml": "/proc/driver/nvidia"},
 )
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from railbed.launch.files.guard import Refusal, content_of, files_in, make, open_below, remove_tree
-from railbed.launch.files.pieces import Pieces
+from railbed.launch.files.pieces import Pieces, PieceVerifier
 from railbed.launch.files.storage import NEW, PARTIAL, answer, explained, is_stored, locked, report_working
 
 PAUSE_SECONDS = 0.5
@@ -29,10 +29,12 @@ FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 class Copy:
     """The pieces that this node has: always the first ones."""
 
-    def __init__(self, folder: Path, descriptor: int, pieces: Pieces, have: int) -> None:
+    def __init__(self, folder: Path, descriptor: int, pieces: Pieces, verifier: PieceVerifier | None) -> None:
+        """Without a verifier, which has verified the first pieces, all are there."""
         self.folder = folder
         self.pieces = pieces
-        self.have = have
+        self.have = verifier.verified if verifier else pieces.count
+        self._verifier = verifier
         self._descriptor = descriptor
         """Of the folder. It stays valid when the folder gets its final name, and locks it until then."""
         self._grown = asyncio.Event()
@@ -84,7 +86,7 @@ class Copy:
             fcntl.flock(self._descriptor, fcntl.LOCK_UN)
 
     def _store(self, data: bytes) -> bool:
-        if not self.pieces.is_piece(self.have, data):
+        if not (self._verifier and self._verifier.add(data)):
             return False
         view = memoryview(data)
         with explained(self.folder.parent):
@@ -113,7 +115,7 @@ def obtain(base: Path, parcel: Mapping[str, Any], pieces: Pieces) -> Copy:
         with contextlib.suppress(FileNotFoundError):  # a damaged one that another node removes at the same time
             if is_stored(base, parcel):
                 place = base / parcel["name"]
-                return Copy(place, os.open(place, FOLDER), pieces, pieces.count)
+                return Copy(place, os.open(place, FOLDER), pieces, None)
         folder = open_below(base, f"{PARTIAL}/{parcel['name'].replace('/', '-')}", create=True)
         if copy := _taken(folder, pieces):
             return copy
@@ -133,28 +135,29 @@ def _taken(folder: Path, pieces: Pieces) -> Copy | None:
         os.close(descriptor)
         folder = folder.parent.parent / f"{NEW}{secrets.token_hex(8)}"
         folder.mkdir(0o700)
-        return Copy(folder, os.open(folder, FOLDER), pieces, 0)
+        return Copy(folder, os.open(folder, FOLDER), pieces, PieceVerifier(pieces))
     # Between opening and locking it, another process may have completed it: then this is no longer its name.
     if not folder.exists() or folder.stat().st_ino != os.fstat(descriptor).st_ino:
         os.close(descriptor)
         return None
-    have = _verified(folder, pieces)
-    _trim(folder, pieces, have)
-    return Copy(folder, descriptor, pieces, have)
+    verifier = _verify(folder, pieces)
+    _trim(folder, pieces, verifier.verified)
+    return Copy(folder, descriptor, pieces, verifier)
 
 
-def _verified(folder: Path, pieces: Pieces) -> int:
-    """Return how many of the first pieces are there and intact."""
+def _verify(folder: Path, pieces: Pieces) -> PieceVerifier:
+    """Return a verifier that has verified the first pieces, as many as are there and intact."""
+    verifier = PieceVerifier(pieces)
     for index in range(pieces.count):
         data = bytearray()
         for span in pieces.spans(index):
             with contextlib.suppress(FileNotFoundError), (folder / span.name).open("rb") as file:
                 file.seek(span.offset)
                 data += file.read(span.length)
-        if not pieces.is_piece(index, data):
-            return index
+        if not verifier.add(data):
+            break
         report_working()
-    return pieces.count
+    return verifier
 
 
 def _trim(folder: Path, pieces: Pieces, have: int) -> None:

@@ -1,6 +1,8 @@
 """A parcel as one sequence of bytes, cut into pieces with a hash each: a copy can be continued, and passed on early.
 
-Standard library only: it runs on both sides.
+The hash of a piece covers its files from their beginnings to where the piece ends, which the hash of a file passes
+anyway: all hashes together need every byte once. Pieces are verified in order, as they arrive. Standard library only: it
+runs on both sides.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ class Pieces:
     files: Sequence[tuple[str, int]]
     """Name and size of each."""
     sums: Sequence[str]
-    """SHA-256 of each piece."""
+    """For each piece, the SHA-256 over the hashes of its files, each from its beginning to where the piece ends."""
 
     @property
     def count(self) -> int:
@@ -59,10 +61,6 @@ class Pieces:
                 yield Span(name, first - at, last - first)
             at += size
 
-    def is_piece(self, index: int, data: bytes | bytearray | memoryview) -> bool:
-        """Return whether data is the content of a piece."""
-        return len(data) == self.length(index) and hashlib.sha256(data).hexdigest() == self.sums[index]
-
     def as_message(self) -> dict[str, Any]:
         """Return it as JSON values."""
         return {"files": [list(file) for file in self.files], "sums": list(self.sums)}
@@ -73,31 +71,73 @@ class Pieces:
         return cls(tuple((str(name), int(size)) for name, size in message["files"]), tuple(message["sums"]))
 
 
+class PieceVerifier:
+    """Verifies pieces, from the first one on."""
+
+    def __init__(self, pieces: Pieces) -> None:
+        self._pieces = pieces
+        self._file = hashlib.sha256()
+        """Of the file that the last piece ends in, up to there."""
+        self.verified = 0
+
+    def add(self, data: bytes | bytearray | memoryview) -> bool:
+        """Return whether data is the content of the next piece; otherwise that piece is still the next."""
+        if len(data) != self._pieces.length(self.verified):
+            return False
+        file, sums, view = self._file.copy(), hashlib.sha256(), memoryview(data)
+        for span in self._pieces.spans(self.verified):
+            if not span.offset:
+                file = hashlib.sha256()
+            file.update(view[: span.length])
+            sums.update(file.digest())
+            view = view[span.length :]
+        if sums.hexdigest() != self._pieces.sums[self.verified]:
+            return False
+        self._file = file
+        self.verified += 1
+        return True
+
+
 class PieceHasher:
-    """Hashes a sequence of bytes, piece by piece."""
+    """Hashes files one after another, and the pieces that they are cut into."""
 
     def __init__(self) -> None:
-        self.sums: list[str] = []
-        self._digest = hashlib.sha256()
-        self._length = 0
+        self._sums: list[str] = []
+        self._piece, self._length = hashlib.sha256(), 0
+        self._file, self._in_piece = hashlib.sha256(), 0
+        """Of the current file, and how many of its bytes are in the current piece."""
 
     def update(self, data: bytes) -> None:
-        """Add bytes."""
+        """Add bytes to the current file."""
         view = memoryview(data)
         while view:
             part = view[: PIECE_BYTES - self._length]
-            self._digest.update(part)
+            self._file.update(part)
             self._length += len(part)
+            self._in_piece += len(part)
             view = view[len(part) :]
             if self._length == PIECE_BYTES:
-                self._close()
+                self._end_piece()
+
+    def end_file(self) -> str:
+        """Return the hash of the current file; what follows belongs to the next."""
+        self._end_part()
+        digest = self._file.hexdigest()
+        self._file = hashlib.sha256()
+        return digest
 
     def finish(self) -> tuple[str, ...]:
         """Return the hashes of all pieces."""
         if self._length:
-            self._close()
-        return tuple(self.sums)
+            self._end_piece()
+        return tuple(self._sums)
 
-    def _close(self) -> None:
-        self.sums.append(self._digest.hexdigest())
-        self._digest, self._length = hashlib.sha256(), 0
+    def _end_piece(self) -> None:
+        self._end_part()
+        self._sums.append(self._piece.hexdigest())
+        self._piece, self._length = hashlib.sha256(), 0
+
+    def _end_part(self) -> None:
+        if self._in_piece:
+            self._piece.update(self._file.digest())
+        self._in_piece = 0

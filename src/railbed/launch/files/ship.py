@@ -7,7 +7,6 @@ for what happens on the node.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -33,6 +32,8 @@ ON_NODES = (
     "launch",
     "model",
     "train",
+    "transport/__init__.py",
+    "transport/netlink.py",
 )
 """The parts of railbed that run on nodes, with everything they import."""
 ARCHIVE = "railbed.zip"
@@ -88,17 +89,15 @@ def modules_for_nodes() -> dict[str, Path]:
 def parcel(kind: str, files: Mapping[str, Content]) -> Parcel:
     """Return files as a parcel; the same content always makes the same parcel."""
     sums, sizes = {}, {}
-    hasher = PieceHasher() if sum(map(_size, files.values())) >= LARGE_BYTES else None
+    hasher = PieceHasher()
     for name, content in sorted(files.items()):
-        digest, size = hashlib.sha256(), 0
+        size = 0
         for piece in _pieces(content):
-            digest.update(piece)
-            if hasher:
-                hasher.update(piece)
+            hasher.update(piece)
             size += len(piece)
-        sums[name], sizes[name] = digest.hexdigest(), size
+        sums[name], sizes[name] = hasher.end_file(), size
     overall = content_hash(sums)
-    pieces = Pieces(tuple(sizes.items()), hasher.finish()) if hasher else None
+    pieces = Pieces(tuple(sizes.items()), hasher.finish()) if sum(sizes.values()) >= LARGE_BYTES else None
     return Parcel(f"{kind}/{overall[:16]}", overall, dict(sorted(files.items())), sizes, pieces)
 
 
@@ -177,10 +176,6 @@ def _read_at(content: Content, offset: int, length: int) -> bytes:
     with content.open("rb") as file:
         file.seek(offset)
         return file.read(length)
-
-
-def _size(content: Content) -> int:
-    return len(content) if isinstance(content, bytes) else content.stat().st_size
 
 
 def _pieces(content: Content) -> Iterator[bytes]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
@@ -110,6 +111,11 @@ class Family(ABC):
     def configuration(self, model: Any, end_of_text: int) -> dict[str, object]:  # noqa: ANN401
         """Return the content of the exported config.json."""
 
-    @abstractmethod
     def module(self) -> type[Any]:
-        """Import torch and return the class of the module, a LanguageModel. Called by ranks only."""
+        """Import torch and return the class of the module, a LanguageModel. Called by ranks only.
+
+        By default it is `MODULE` in the file of the same name in `worker/models/`, found as the family itself was: that
+        file needs the family's settings, so the family must not need it in turn.
+        """
+        module: type[Any] = importlib.import_module(f"railbed.train.worker.models.{self.name}").MODULE
+        return module

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from railbed.train.keys import BelowOne, ChoiceOrAuto, Positive
 from railbed.train.models.family import Compute, Family, ModelSettings
@@ -103,12 +103,6 @@ class GptFamily(Family):
             "tie_word_embeddings": True,
             "torch_dtype": "float32",
         }
-
-    def module(self) -> type[Any]:
-        """Return the torch module."""
-        from railbed.train.worker.models.gpt import Gpt
-
-        return Gpt
 
 
 FAMILY = GptFamily()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from railbed.errors import RecipeError
 from railbed.train.base.files import CONFIG
@@ -172,12 +172,6 @@ class PretrainedFamily(Family):
         content: dict[str, object] = json.loads((model.base_folder / CONFIG).read_text())
         content.pop("torch_dtype", None)
         return {**content, "dtype": "float32"}
-
-    def module(self) -> type[Any]:
-        """Return the torch module."""
-        from railbed.train.worker.models.pretrained import Pretrained
-
-        return Pretrained
 
 
 def targets_of(folder: ModelFolder, model: PretrainedSettings) -> tuple[str, ...]:

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
-from railbed import catalog
-from railbed.check import rules
 from railbed.cli.background.detach import detach_process
 from railbed.cli.background.runs import refuse_mixtures
 from railbed.cli.options import ClusterOption, JsonOption, Options, TimeoutOption
 from railbed.cli.site import built_in_local, given_cluster
-from railbed.cli.slurm.ahead import Ahead
-from railbed.cli.slurm.loading import load_between
 from railbed.cli.verbs.train.options import (
     AttachOption,
     DetachOption,
@@ -35,34 +31,9 @@ from railbed.cli.verbs.train.options import (
 )
 from railbed.model.cluster import Cluster
 from railbed.model.limits import DEVICE_SECONDS
-from railbed.model.probe import Probe
-from railbed.probes import agents, disk, firewall, ip_route, limits, memory, torch
 
 if TYPE_CHECKING:
     from railbed.cli.verbs.train.resume import EarlierRun
-
-NEXT = (
-    "railbed.check.judge",
-    "railbed.cli.run.perform",
-    "railbed.launch.supervise",
-    "railbed.fleet.sample",
-    "railbed.train.run",
-    "railbed.cli.screens.train",
-    "railbed.cli.verbs.train.start",
-)
-"""What `start` imports, in parts that each load quickly, and `start` itself."""
-LAST = "railbed.store.series"
-"""What the first sample needs: it loads numpy, and comes while ranks are started."""
-PROBES: tuple[Probe[Any], ...] = (
-    agents.PROBE,
-    disk.PROBE,
-    firewall.PROBE,
-    ip_route.PROBE,
-    limits.PROBE,
-    memory.PROBE,
-    torch.PROBE,
-)
-"""What a training reads from nodes, apart from what discovery reads."""
 
 
 def train_command(
@@ -98,9 +69,8 @@ def train_command(
         queries = Queries(recipe=recipe, settings=settings or [], cluster=cluster, timeout=timeout, as_json=as_json)
         return queries.answer(attach=attach, stop=stop, listing=listing, environment=environment, shown=shown)
     unseen = detach_process(as_json=as_json) if detach else None
-    ahead = Ahead(load=_load, probes=PROBES)
-    earlier, site = _place(resume, cluster, ahead, from_start=from_start)
-    from railbed.cli.verbs.train.start import Start  # takes long to load, so `_load` may have done it meanwhile
+    earlier, site = _place(resume, cluster, from_start=from_start)
+    from railbed.cli.verbs.train.start import Start  # loads what only a start needs
 
     start = Start(
         recipe=recipe,
@@ -115,21 +85,14 @@ def train_command(
         watched=watched,
     )
     start = start.with_options_of(earlier, context) if earlier else start
-    return start.run(site, Options(json=as_json, timeout=timeout, recent=ahead.outputs), unseen)
+    return start.run(site, Options(json=as_json, timeout=timeout), unseen)
 
 
-def _place(
-    resume: str | None, cluster: Path | None, ahead: Ahead, *, from_start: bool
-) -> tuple[EarlierRun | None, Cluster]:
+def _place(resume: str | None, cluster: Path | None, *, from_start: bool) -> tuple[EarlierRun | None, Cluster]:
     """Return the run to continue, if any, and where to train."""
     if resume is None:
-        return None, given_cluster(cluster, None, ahead=ahead) or built_in_local()
-    from railbed.cli.verbs.train.resume import earlier_run, site_of  # loads what is not needed to read the nodes
+        return None, given_cluster(cluster, None) or built_in_local()
+    from railbed.cli.verbs.train.resume import earlier_run, site_of  # loads what only a run that continues needs
 
     earlier = earlier_run(resume, from_start=from_start)
-    return earlier, site_of(earlier, cluster, ahead)
-
-
-async def _load() -> None:
-    """Load what a training needs next, while the nodes of a Slurm job are read."""
-    await load_between([*NEXT, *catalog.modules(rules), LAST])
+    return earlier, site_of(earlier, cluster)

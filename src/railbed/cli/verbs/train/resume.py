@@ -14,7 +14,6 @@ import typer
 from railbed.cli.background.runs import begun, to_attach, to_stop, training_run, was_given
 from railbed.cli.run_kinds import RESTARTABLE, RESUMABLE
 from railbed.cli.site import LOCAL_NAME, built_in_local, given_cluster
-from railbed.cli.slurm.ahead import Ahead
 from railbed.errors import UsageError
 from railbed.model.cluster import Cluster
 from railbed.store import NEWEST
@@ -78,7 +77,7 @@ def setting(context: typer.Context, earlier: EarlierRun, name: str, value: T) ->
     return value if was_given(context, name) else cast("T", earlier.options.get(name, value))
 
 
-def site_of(earlier: EarlierRun, file: Path | None, ahead: Ahead) -> Cluster:
+def site_of(earlier: EarlierRun, file: Path | None) -> Cluster:
     """Return where it continues: on its own cluster, or on another that has at least one of its nodes."""
     if file is None:
         _require_own_job(earlier)
@@ -86,7 +85,7 @@ def site_of(earlier: EarlierRun, file: Path | None, ahead: Ahead) -> Cluster:
         nodes = ", ".join(cluster.nodes)
         sys.stderr.write(f"{earlier.id} continues on its own cluster, {cluster.name} ({nodes})\n")
         return cluster
-    other = given_cluster(file, None, ahead=ahead) or built_in_local()
+    other = given_cluster(file, None) or built_in_local()
     if not other.nodes.keys() & earlier.cluster.nodes.keys():
         own = "leave out --cluster: the cluster file that is stored with the run is used"
         raise UsageError(

@@ -4,30 +4,29 @@ from __future__ import annotations
 
 import struct
 
-from railbed.fleet.sample.node import netlink
 from railbed.fleet.sample.node.group import Group
+from railbed.transport.netlink import ROUTE, KernelList, Unreadable, attributes
 
-ROUTE = 0
 GET, NEW = 38, 36
 MESSAGE = struct.Struct("=BxxxiIII")
 """Family, index of the interface, handle, parent and information."""
 ROOT = 0xFFFFFFFF
 STATISTICS, QUEUE = 7, 3
+DISCIPLINES = KernelList("queueing disciplines", ROUTE, GET, NEW, MESSAGE.size)
 
 
-class Disciplines(netlink.Dump):
+class Disciplines:
     """The root discipline of interfaces: bytes that wait, packets dropped, times a packet had to wait for its rate."""
 
     def __init__(self) -> None:
-        super().__init__(ROUTE, GET, NEW, bytes(MESSAGE.size))
         self.counters: dict[int, tuple[int, int, int]] = {}
-        """By index of the interface; none if the kernel does not answer."""
+        """By index of the interface; none if the kernel does not list them all."""
 
     def refresh(self) -> None:
         """Read the counters of all interfaces."""
         try:
-            self.counters = dict(filter(None, map(counters_of, self.read())))
-        except (OSError, struct.error):
+            self.counters = dict(filter(None, map(counters_of, DISCIPLINES.read(bytes(MESSAGE.size)))))
+        except Unreadable:
             self.counters = {}
 
 
@@ -54,8 +53,8 @@ def counters_of(message: bytes) -> tuple[int, tuple[int, int, int]] | None:
     other nodes.
     """
     _, index, _, parent, _ = MESSAGE.unpack_from(message)
-    values = netlink.attributes(message[MESSAGE.size :]) if parent == ROOT else {}
-    queue = netlink.attributes(values.get(STATISTICS, b"")).get(QUEUE, b"")
+    values = attributes(message[MESSAGE.size :]) if parent == ROOT else {}
+    queue = attributes(values.get(STATISTICS, b"")).get(QUEUE, b"")
     if len(queue) < 20:
         return None
     _, backlog, drops, _, overlimits = struct.unpack_from("=IIIII", queue)

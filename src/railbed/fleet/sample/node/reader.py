@@ -112,8 +112,6 @@ class Sources:
         """Close files and sockets."""
         for group in self._groups:
             group.close()
-        self._disciplines.close()
-        self._connections.close()
 
     def _host_and_ports(self) -> list[Group]:
         names = files.interfaces(self._sys, self._order.ports)

@@ -6,13 +6,11 @@ import fcntl
 import socket
 import struct
 
-from railbed.fleet.sample.node import netlink
 from railbed.fleet.sample.node.group import Group
+from railbed.transport.netlink import CONNECTIONS, TCP_INFO, Unreadable, attributes, select_connections
 
-SOCK_DIAG, BY_FAMILY = 4, 20
 SENDING = 1 << 1 | 1 << 4 | 1 << 8
 """Established, and half closed by either end: the states in which much data is sent."""
-INFO, WITH_INFO = 2, 1 << 1
 ADDRESS_OF_INTERFACE = 0x8915
 LAST_SENT, RTT, AGAIN, ACKNOWLEDGED, RECEIVED, SEGMENTS, NEEDLESS = 44, 68, 100, 120, 128, 156, 216
 """Where `struct tcp_info` has the milliseconds since data was sent, the smoothed round trip in microseconds, the
@@ -42,7 +40,7 @@ class TcpConnection:
         """The inode is that of its socket as in /proc/PID/fd; 0 if no process has it open."""
         self.local, self.peer = _address(message, SOURCE, family), _address(message, DESTINATION, family)
         """As numbers; 0 if the connection uses IPv6."""
-        info = netlink.attributes(message[ATTRIBUTES:]).get(INFO, b"")
+        info = attributes(message[ATTRIBUTES:]).get(TCP_INFO, b"")
         last_sent, self.rtt = _number("=I", info, LAST_SENT), _number("=I", info, RTT) or 0
         if last_sent is None or last_sent > RECENT_MS:
             self.rtt = 0  # it has sent nothing recently
@@ -59,11 +57,10 @@ class TcpSockets:
     """All connections of this node, and for each of its addresses the longest round trip of those that send."""
 
     def __init__(self) -> None:
-        self._dumps = {family: netlink.Dump(SOCK_DIAG, BY_FAMILY, BY_FAMILY, _request(family)) for family in FAMILIES}
         self._too_many = False
         self.all: list[TcpConnection] = []
         self.are_known = False
-        """Whether the kernel listed the connections, and there are not too many."""
+        """Whether the kernel listed all connections, and there are not too many."""
         self.slowest: dict[int, tuple[int, int]] = {}
         """Time and peer by local address."""
 
@@ -73,22 +70,17 @@ class TcpSockets:
         if self._too_many:
             return
         try:
-            for family, dump in self._dumps.items():
-                entries = dump.read()
+            for family in FAMILIES:
+                entries = CONNECTIONS.read(select_connections(family, SENDING))
                 self._too_many = self._too_many or len(entries) > MOST
                 self.all += [link for link in (TcpConnection(entry, family) for entry in entries) if link.local]
-        except (OSError, struct.error):
+        except Unreadable:
             self.all = []
             return
         self.are_known = not self._too_many
         for link in self.all:
             if link.rtt:
                 self.slowest[link.local] = max(self.slowest.get(link.local, (0, 0)), (link.rtt, link.peer))
-
-    def close(self) -> None:
-        """Close the sockets."""
-        for dump in self._dumps.values():
-            dump.close()
 
 
 class PortConnections(Group):
@@ -108,10 +100,6 @@ class PortConnections(Group):
 
 
 FAMILIES = (socket.AF_INET, socket.AF_INET6)
-
-
-def _request(family: int) -> bytes:
-    return struct.pack("=BBBxI48x", family, socket.IPPROTO_TCP, WITH_INFO, SENDING)
 
 
 def _address(message: bytes, at: int, family: int) -> int:

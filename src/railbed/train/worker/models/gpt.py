@@ -212,3 +212,6 @@ class GptScorer(Scorer):
         y = F.scaled_dot_product_attention(q, keys, values, is_causal=length > 1)
         output: torch.Tensor = attention.c_proj(y.transpose(1, 2).reshape(1, length, width))
         return output
+
+
+MODULE = Gpt

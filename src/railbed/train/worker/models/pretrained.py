@@ -223,3 +223,6 @@ def _placement(settings: PretrainedSettings, options: BuildOptions) -> dict[str,
         bnb_4bit_compute_dtype=options.compute,
     )
     return {**placement, "quantization_config": four_bits}
+
+
+MODULE = Pretrained

@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from railbed.train.network.netlink import Connection, Unreadable, addresses, connections
+from railbed.train.network.connections import Connection, addresses, connections
+from railbed.transport.netlink import Unreadable
 
 PROC = Path("/proc")
 SAMPLE_SECONDS = 1.0
