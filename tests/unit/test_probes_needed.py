@@ -6,7 +6,8 @@ from ipaddress import ip_address, ip_network
 
 import pytest
 
-from railbed.check.judge import all_checks, probes_needed
+from railbed.check.book import CHECK_BOOK
+from railbed.check.needs import probes_needed
 from railbed.model.cluster import Cluster, Node, Port, Rail
 
 
@@ -33,6 +34,6 @@ def cluster(port: Port | None) -> Cluster:
     ids=["no ports", "no RDMA", "RDMA"],
 )
 def test_a_rule_that_the_file_decides_reads_nothing(port: Port | None, read: set[str], unread: set[str]) -> None:
-    names = {probe.name for probe in probes_needed(all_checks().values(), cluster(port))}
+    names = {probe.name for probe in probes_needed(CHECK_BOOK.rules.values(), cluster(port))}
     assert names >= read
     assert not names & unread

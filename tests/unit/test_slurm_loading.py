@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from railbed.check.judge import essential_checks, probes_needed, restart_checks
+from railbed.check.book import essential_checks, restart_checks
+from railbed.check.needs import probes_needed
 from railbed.cli.slurm.loading import load_between
 from railbed.cli.verbs.train.command import PROBES
 from railbed.discover import observation
@@ -25,10 +26,10 @@ from railbed.cli.verbs.train import command
 early = {name for name in sys.modules if name.startswith("railbed.")}
 asyncio.run(command._load())
 before = set(sys.modules)
-from railbed.check.judge import essential_checks
+from railbed.check.book import essential_checks
 from railbed.cli.verbs.train.start import Start
 essential_checks()
-print(*sorted(early & {"railbed.check.judge", "railbed.train.run", "railbed.launch.supervise"}))
+print(*sorted(early & {"railbed.check.book", "railbed.train.run", "railbed.launch.supervise"}))
 print(*sorted(set(sys.modules) - before))
 """
 

@@ -1,1 +1,3 @@
-"""check: judge the facts against the cluster file. Rules are one file each in `rules/`; `run.py` reads and judges."""
+"""check: judge the facts against the cluster file. Rules are one file each in `rules/`, and `book.py` has them by name;
+`run.py` reads and judges.
+"""

@@ -12,17 +12,9 @@ from railbed.model.cluster import Cluster, Node, Policy, Port, Rail, Switch, Swi
 from railbed.model.output import Output
 from railbed.model.probe import Probe
 from railbed.model.reading import DeviceFacts, Known, Unknown
+from railbed.rules.rule import Unread
 
 F = TypeVar("F")
-
-
-class Unread(Exception):
-    """Raised by `read` if facts are unknown; the caller turns it into an `unknown` finding."""
-
-    def __init__(self, unknown: Unknown, device: str) -> None:
-        super().__init__(unknown.reason)
-        self.unknown = unknown
-        self.device = device
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,13 +23,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from railbed.check.rule import Check, Judgement, fail, ok, unknown
 from railbed.check.shared.wording import some
 from railbed.check.site import Site
 from railbed.model.cluster import Port
 from railbed.model.text.amount import plural
 from railbed.probes import ip_addr
 from railbed.probes.ip_addr import Address
+from railbed.rules.judgement import Judgement, fail, ok, unknown
+from railbed.rules.rule import Rule
 
 EXPECTED = "each rail address on one node"
 
@@ -63,7 +64,7 @@ def _duplicate(address: str, nodes: Mapping[str, tuple[str, Address]], owner: st
     """Blame the only node that has the address of another; if there are several, or none is right, the cluster."""
     strangers = [node for node in nodes if node != owner]
     if len(strangers) > 1 or owner not in nodes:
-        remedy = CHECK.fix.replace("ADDRESS", address)
+        remedy = RULE.fix.replace("ADDRESS", address)
         return fail(expected=EXPECTED, observed=f"{address} is on {some(nodes)}", remedy=remedy)
     (stranger,) = strangers
     netdev, here = nodes[stranger]
@@ -76,7 +77,7 @@ def _duplicate(address: str, nodes: Mapping[str, tuple[str, Address]], owner: st
     )
 
 
-CHECK = Check(
+RULE = Rule(
     name="address_unique",
     title="no duplicate rail address",
     scope="cluster",

@@ -26,13 +26,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.rule import Check, Judgement, ok, skip, unknown, warn
 from railbed.check.shared.card import CARD_PROBES, Ability, Card, card_of
 from railbed.check.shared.qos.buffers import Buffers, headroom, lossless_buffers, receive_buffers, set_buffers
 from railbed.check.shared.qos.pfc import pfc_priorities
 from railbed.check.shared.rdma import on_rdma_ports
 from railbed.check.site import PortView
 from railbed.probes import dcb_buffer, dcb_pfc, mlnx_qos
+from railbed.rules.judgement import Judgement, ok, skip, unknown, warn
+from railbed.rules.rule import Rule
 
 
 @on_rdma_ports
@@ -88,7 +89,7 @@ def _kilobytes(size: int) -> str:
     return f"{size / 1000:.0f} kB"
 
 
-CHECK = Check(
+RULE = Rule(
     name="buffers",
     title="a receive buffer of its own for lossless traffic",
     scope="port",

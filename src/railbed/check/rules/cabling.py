@@ -25,11 +25,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from railbed.check.rule import Check, Judgement, fail, ok, skip, unknown, warn
 from railbed.check.site import PortView
 from railbed.model.cabling import Cable, Neighbour, cable_of, partner_of
 from railbed.model.cluster import Port
 from railbed.probes import ip_link, lldp
+from railbed.rules.judgement import Judgement, fail, ok, skip, unknown, warn
+from railbed.rules.rule import Rule
 
 RIGHT, OTHER_NAME, WRONG = "right", "right port of a device with another name", "wrong"
 
@@ -91,7 +92,7 @@ def _describe(neighbour: Neighbour) -> str:
     return f"{neighbour.system or neighbour.chassis} {neighbour.port_name}"
 
 
-CHECK = Check(
+RULE = Rule(
     name="cabling",
     title="cables as in the cluster file",
     scope="port",

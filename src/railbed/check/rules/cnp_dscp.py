@@ -24,7 +24,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.rule import Check, Judgement, fail, ok
 from railbed.check.shared.agree import agreed, follow_rail
 from railbed.check.shared.card import CARD_PROBES
 from railbed.check.shared.congestion import (
@@ -38,6 +37,8 @@ from railbed.check.shared.fixes import set_value
 from railbed.check.shared.rdma import on_rdma_ports
 from railbed.check.site import PortView
 from railbed.model.fix import Fix
+from railbed.rules.judgement import Judgement, fail, ok
+from railbed.rules.rule import Rule
 
 
 @on_rdma_ports
@@ -75,7 +76,7 @@ def _file(shown: Congestion) -> str:
     return f"{shown.folder}/roce_np/cnp_dscp" if shown.ofed else f"{shown.folder}/np_cnp_dscp"
 
 
-CHECK = Check(
+RULE = Rule(
     name="cnp_dscp",
     title="CNPs with the policy's DSCP",
     scope="port",

@@ -26,7 +26,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from railbed.check.rule import Check, Judgement, fail, ok, unknown
 from railbed.check.shared.card import CARD_PROBES
 from railbed.check.shared.congestion import (
     CONGESTION_PROBES,
@@ -40,6 +39,8 @@ from railbed.check.site import PortView
 from railbed.model.fix import Fix, Persistence, run, write_value
 from railbed.probes import infiniband_counters
 from railbed.probes.dcqcn import Ecn
+from railbed.rules.judgement import Judgement, fail, ok, unknown
+from railbed.rules.rule import Rule
 
 CNP_COUNTERS = ("np_cnp_sent", "rp_cnp_handled")
 
@@ -98,7 +99,7 @@ def _at_work(port: PortView, shown: Congestion, expected: str) -> Judgement:
     )
 
 
-CHECK = Check(
+RULE = Rule(
     name="dcqcn",
     title="congestion control (DCQCN) on",
     scope="port",

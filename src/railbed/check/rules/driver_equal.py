@@ -24,11 +24,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.rule import Check, Judgement, ok, skip, unknown, warn
 from railbed.check.shared.wording import grouped, some
 from railbed.check.site import RailView
 from railbed.model.text.amount import plural
 from railbed.probes import ethtool_driver
+from railbed.rules.judgement import Judgement, ok, skip, unknown, warn
+from railbed.rules.rule import Rule
 
 EXPECTED = "one driver and firmware"
 
@@ -63,7 +64,7 @@ def _versions(rail: RailView) -> dict[str, str]:
     return versions
 
 
-CHECK = Check(
+RULE = Rule(
     name="driver_equal",
     title="equal driver and firmware on a rail",
     scope="rail",

@@ -25,13 +25,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.rule import Check, Judgement, fail, ok, skip, unknown
 from railbed.check.shared.card import CARD_PROBES, Ability, Card, card_of
 from railbed.check.shared.qos.dscp import dscp_priorities, trust_dscp
 from railbed.check.shared.qos.tools import ofed_qos
 from railbed.check.shared.rdma import on_rdma_ports
 from railbed.check.site import PortView
 from railbed.probes import dcb_app, mlnx_qos
+from railbed.rules.judgement import Judgement, fail, ok, skip, unknown
+from railbed.rules.rule import Rule
 
 
 @on_rdma_ports
@@ -66,7 +67,7 @@ def _implied(port: PortView, card: Card, expected: str) -> Judgement:
     return unknown(expected=expected, observed="this driver does not show its trust state")
 
 
-CHECK = Check(
+RULE = Rule(
     name="dscp_trust",
     title="the card trusts DSCP",
     scope="port",

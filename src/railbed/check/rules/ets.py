@@ -28,12 +28,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.rule import Check, Judgement, ok, skip, unknown, warn
 from railbed.check.shared.card import CARD_PROBES, Ability, card_of
 from railbed.check.shared.qos.ets import Classes, lossless_classes, set_classes, traffic_classes
 from railbed.check.shared.rdma import on_rdma_ports
 from railbed.check.site import PortView
 from railbed.probes import dcb_ets, mlnx_qos
+from railbed.rules.judgement import Judgement, ok, skip, unknown, warn
+from railbed.rules.rule import Rule
 
 
 @on_rdma_ports
@@ -87,7 +88,7 @@ def _not_shown(reason: str, expected: str, *, is_connectx: bool) -> Judgement:
     return skip(f"the driver has no traffic classes ({reason})", expected=expected)
 
 
-CHECK = Check(
+RULE = Rule(
     name="ets",
     title="traffic classes: a share for RDMA, CNPs first",
     scope="port",

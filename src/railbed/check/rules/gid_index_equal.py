@@ -23,13 +23,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.rule import Check, Judgement, ok, skip, warn
 from railbed.check.shared.rail import by_value, rdma_ports, read_ports, unread_findings
 from railbed.check.site import PortView, RailView
 from railbed.model.text.amount import plural
 from railbed.parsing.gids import rocev2_index
 from railbed.probes import infiniband
 from railbed.probes.infiniband import RdmaDevices
+from railbed.rules.judgement import Judgement, ok, skip, warn
+from railbed.rules.rule import Rule
 
 
 def judge(rail: RailView) -> Iterator[Judgement]:
@@ -53,7 +54,7 @@ def _index(port: PortView, facts: RdmaDevices) -> int | None:
     return rocev2_index(own.gids, port.port.address) if own else None
 
 
-CHECK = Check(
+RULE = Rule(
     name="gid_index_equal",
     title="GID index equal on the rail",
     scope="rail",

@@ -24,11 +24,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.rule import Check, Judgement, ok, skip, unknown, warn
 from railbed.check.shared.applies import gpu_obstacle
 from railbed.check.shared.rdma import NO_RDMA
 from railbed.check.site import PortView
 from railbed.probes import gpu, gpu_topology
+from railbed.rules.judgement import Judgement, ok, skip, unknown, warn
+from railbed.rules.rule import Rule
 
 EXPECTED = "a GPU on the same socket"
 NEAR_TO_FAR = ("PIX", "PXB", "PHB", "NODE")
@@ -60,7 +61,7 @@ def _judge_relations(card: str, relations: dict[str, str]) -> Judgement:
     return warn(expected=EXPECTED, observed=f"{card} is {far} to every GPU")
 
 
-CHECK = Check(
+RULE = Rule(
     name="gpu_nic_affinity",
     title="each RDMA card has a GPU on its socket",
     scope="port",

@@ -25,12 +25,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from railbed.check.rule import Check, Judgement, ok, skip, warn
 from railbed.check.shared.applies import gpu_obstacle, rdma_devices
 from railbed.check.shared.fixes import load_modules
 from railbed.check.shared.rdma import NO_RDMA
 from railbed.check.site import NodeView
 from railbed.probes import gpu, modules, os_release
+from railbed.rules.judgement import Judgement, ok, skip, warn
+from railbed.rules.rule import Rule
 
 EXPECTED = "nvidia_peermem, or DMA-BUF"
 MODULES = ("nvidia_peermem", "nv_peer_mem")
@@ -71,7 +72,7 @@ def _kernel_version(release: str) -> tuple[int, ...]:
     return tuple(map(int, match.groups())) if match else (0, 0)
 
 
-CHECK = Check(
+RULE = Rule(
     name="gpu_peer_memory",
     title="GPUDirect RDMA is available",
     scope="node",

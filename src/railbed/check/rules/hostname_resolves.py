@@ -25,10 +25,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.rule import Check, Judgement, fail, ok, skip, unknown
 from railbed.check.site import NodeView
 from railbed.model.fix import FileStep, Fix, Persistence
 from railbed.probes import hostname
+from railbed.rules.judgement import Judgement, fail, ok, skip, unknown
+from railbed.rules.rule import Rule
 
 EXPECTED = "resolves to a reachable address"
 
@@ -85,7 +86,7 @@ def _entry(node: NodeView, name: str) -> str:
     return f"`{address} {name}`"
 
 
-CHECK = Check(
+RULE = Rule(
     name="hostname_resolves",
     title="the hostname resolves, and not to loopback",
     scope="node",

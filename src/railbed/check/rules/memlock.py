@@ -28,12 +28,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.rule import Check, Judgement, fail, ok, skip, warn
 from railbed.check.shared.applies import rdma_devices
 from railbed.check.shared.rdma import NO_RDMA
 from railbed.check.site import NodeView
 from railbed.model.fix import FileStep, Fix, Persistence
 from railbed.probes import limits
+from railbed.rules.judgement import Judgement, fail, ok, skip, warn
+from railbed.rules.rule import Rule
 
 EXPECTED = "unlimited locked memory"
 FILE = "/etc/security/limits.d/90-railbed-memlock.conf"
@@ -75,7 +76,7 @@ def _size(count: int) -> str:
     return f"{count / 2**20:.0f} MiB" if count >= 2**20 else f"{count / 2**10:.0f} KiB"
 
 
-CHECK = Check(
+RULE = Rule(
     name="memlock",
     title="enough memory can be locked for RDMA",
     scope="node",

@@ -29,7 +29,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from ipaddress import IPv4Address, IPv6Address, ip_address
 
-from railbed.check.rule import Check, Judgement, fail, ok, skip, unknown
 from railbed.check.shared.wording import grouped, some
 from railbed.check.site import PortView
 from railbed.model.cluster import Port
@@ -37,6 +36,8 @@ from railbed.model.pairs import pairs_of
 from railbed.model.text.amount import plural
 from railbed.probes import ping_mtu
 from railbed.probes.ping_mtu import Ping
+from railbed.rules.judgement import Judgement, fail, ok, skip, unknown
+from railbed.rules.rule import Rule
 
 Pings = dict[tuple[IPv4Address | IPv6Address, int], Ping]
 FINE, UNTOLD, SMALL_ONLY = "passes", "inconclusive", "small passes"
@@ -124,7 +125,7 @@ def _evidence(pings: Iterable[Ping]) -> str:
     return "\n".join(f"{ping.address} {ping.size}: {ping.message}" for ping in pings if ping.outcome != "reply")
 
 
-CHECK = Check(
+RULE = Rule(
     name="mtu_path",
     title="full-size packets reach the peers",
     scope="port",

@@ -24,12 +24,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.rule import Check, Judgement, ok, skip, warn
 from railbed.check.shared.occupants import advise_on_run, describe_run
 from railbed.check.shared.wording import some
 from railbed.check.site import NodeView
 from railbed.model.record import WRONG, Finding
 from railbed.probes import agents
+from railbed.rules.judgement import Judgement, ok, skip, warn
+from railbed.rules.rule import Rule
 
 
 def judge(node: NodeView) -> Iterator[Judgement]:
@@ -50,10 +51,10 @@ def judge(node: NodeView) -> Iterator[Judgement]:
 
 def is_present(finding: Finding) -> bool:
     """Whether the finding is that a run uses the node: another run cannot start then."""
-    return finding.check == CHECK.name and finding.verdict in WRONG
+    return finding.check == RULE.name and finding.verdict in WRONG
 
 
-CHECK = Check(
+RULE = Rule(
     name="other_run",
     title="no other run uses the node",
     scope="node",

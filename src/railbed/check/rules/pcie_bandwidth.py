@@ -25,13 +25,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from railbed.check.rule import Check, Judgement, fail, ok, skip, unknown, warn
 from railbed.check.shared.card import CARD_PROBES
 from railbed.check.shared.rdma import on_rdma_ports, rdma_device
 from railbed.check.site import PortView
 from railbed.model.record import WRONG
 from railbed.probes import pcie
 from railbed.probes.pcie import PcieCard, carried_gbps
+from railbed.rules.judgement import Judgement, fail, ok, skip, unknown, warn
+from railbed.rules.rule import Rule
 
 
 @on_rdma_ports
@@ -47,9 +48,7 @@ def judge(port: PortView) -> Iterator[Judgement]:
     else:
         judgement = _judge_link(port, card, card.speed_gts, card.width)
         yield (
-            replace(judgement, remedy=CHECK.fix.replace("ADDRESS", address))
-            if judgement.verdict in WRONG
-            else judgement
+            replace(judgement, remedy=RULE.fix.replace("ADDRESS", address)) if judgement.verdict in WRONG else judgement
         )
 
 
@@ -81,7 +80,7 @@ def _port_speed(port: PortView) -> float | None:
     return port.rail.speed or (own.rate_gbps if own else None)
 
 
-CHECK = Check(
+RULE = Rule(
     name="pcie_bandwidth",
     title="PCIe carries the port's speed",
     scope="port",

@@ -24,7 +24,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.rule import Check, Judgement, fail, ok, skip, unknown
 from railbed.check.shared.agree import agreed, follow_rail
 from railbed.check.shared.card import CARD_PROBES, Ability, card_of
 from railbed.check.shared.qos.pfc import pfc_priorities, set_pfc
@@ -32,6 +31,8 @@ from railbed.check.shared.rdma import on_rdma_ports
 from railbed.check.site import PortView
 from railbed.model.fix import Fix
 from railbed.probes import dcb_pfc, mlnx_qos
+from railbed.rules.judgement import Judgement, fail, ok, skip, unknown
+from railbed.rules.rule import Rule
 
 
 @on_rdma_ports
@@ -73,7 +74,7 @@ def _known_priorities(port: PortView) -> tuple[int, ...] | None:
     return None if isinstance(enabled, str) else enabled
 
 
-CHECK = Check(
+RULE = Rule(
     name="pfc",
     title="PFC on the policy's priority",
     scope="port",

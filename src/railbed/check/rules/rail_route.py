@@ -25,12 +25,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
-from railbed.check.rule import Check, Judgement, fail, ok, skip, warn
 from railbed.check.shared.wording import some
 from railbed.check.site import PortView
 from railbed.model.cluster import Port
 from railbed.model.text.amount import plural
 from railbed.probes import ip_route
+from railbed.rules.judgement import Judgement, fail, ok, skip, warn
+from railbed.rules.rule import Rule
 
 MOST_PEERS = 64
 """Only this many routes are followed: peers on a rail mostly share one."""
@@ -68,7 +69,7 @@ def _devices(tables: dict[str, ip_route.RoutingTable], name: str, peer: Port) ->
     return route.devices if route else ()
 
 
-CHECK = Check(
+RULE = Rule(
     name="rail_route",
     title="routes to the peers through the rail",
     scope="port",

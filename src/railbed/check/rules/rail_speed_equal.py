@@ -23,11 +23,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.rule import Check, Judgement, fail, ok, skip, unknown
 from railbed.check.shared.wording import grouped, some
 from railbed.check.site import RailView
 from railbed.model.text.amount import plural
 from railbed.probes import ethtool
+from railbed.rules.judgement import Judgement, fail, ok, skip, unknown
+from railbed.rules.rule import Rule
 
 EXPECTED = "one speed on all links"
 
@@ -65,7 +66,7 @@ def _speeds(rail: RailView) -> dict[str, int | None]:
     return speeds
 
 
-CHECK = Check(
+RULE = Rule(
     name="rail_speed_equal",
     title="equal speed on a rail",
     scope="rail",

@@ -24,11 +24,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from railbed.check.rule import Check, Judgement, fail, ok, unknown
 from railbed.check.shared.rdma import on_rdma_ports, rdma_device, rdma_name
 from railbed.check.site import PortView
 from railbed.probes import infiniband, rdma_link
 from railbed.probes.infiniband import RdmaDevice
+from railbed.rules.judgement import Judgement, fail, ok, unknown
+from railbed.rules.rule import Rule
 
 
 @on_rdma_ports
@@ -88,7 +89,7 @@ def _listing(netdevs: Mapping[str, str | None]) -> str:
     return "\n".join(f"{name} {netdev or '-'}" for name, netdev in netdevs.items()) or "no RDMA devices"
 
 
-CHECK = Check(
+RULE = Rule(
     name="rdma_device",
     title="RDMA device on the right interface",
     scope="port",

@@ -25,12 +25,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from railbed.check.rule import Check, Judgement, ok, unknown
 from railbed.check.shared.rdma import not_there, on_rdma_ports, rdma_name
 from railbed.check.shared.rdma_counters import ALL_NAMES, KINDS, CounterKind, moved
 from railbed.check.site import PortView
 from railbed.probes import infiniband_counters, rdma_statistic
 from railbed.probes.infiniband_counters import RdmaCounters
+from railbed.rules.judgement import Judgement, ok, unknown
+from railbed.rules.rule import Rule
 
 EXPECTED = "no error counter moves"
 SHOWN = 2
@@ -90,7 +91,7 @@ def _still(counters: Mapping[str, int]) -> Judgement:
     return ok(expected=EXPECTED, observed=observed, evidence=evidence)
 
 
-CHECK = Check(
+RULE = Rule(
     name="rdma_errors",
     title="no growing RDMA error counters",
     scope="port",

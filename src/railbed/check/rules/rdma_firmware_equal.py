@@ -24,13 +24,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from railbed.check.rule import Check, Judgement, ok, skip, unknown, warn
 from railbed.check.shared.card import CARD_PROBES, Ability, card_of
 from railbed.check.shared.rail import by_value, rdma_ports, read_ports, unread_findings
 from railbed.check.site import PortView, RailView
 from railbed.model.text.amount import plural
 from railbed.probes import infiniband
 from railbed.probes.infiniband import RdmaDevice, RdmaDevices
+from railbed.rules.judgement import Judgement, ok, skip, unknown, warn
+from railbed.rules.rule import Rule
 
 EXPECTED = "one board and firmware on the rail"
 
@@ -68,7 +69,7 @@ def _device(port: PortView, facts: RdmaDevices) -> RdmaDevice | None:
     return facts.devices.get(port.port.rdma or "")
 
 
-CHECK = Check(
+RULE = Rule(
     name="rdma_firmware_equal",
     title="one firmware on the rail",
     scope="rail",

@@ -25,12 +25,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.rule import Check, Judgement, fail, ok, skip, warn
 from railbed.check.shared.applies import rdma_devices
 from railbed.check.shared.fixes import load_modules
 from railbed.check.shared.rdma import NO_RDMA
 from railbed.check.site import NodeView
 from railbed.probes import modules
+from railbed.rules.judgement import Judgement, fail, ok, skip, warn
+from railbed.rules.rule import Rule
 
 EXPECTED = "ib_core, ib_uverbs, rdma_ucm, the driver"
 DRIVERS = {
@@ -74,7 +75,7 @@ def _missing(facts: modules.Modules, wanted: tuple[str, ...]) -> Iterator[str]:
     yield from (driver for driver in sorted(drivers) if not facts.has(driver))
 
 
-CHECK = Check(
+RULE = Rule(
     name="rdma_modules",
     title="the kernel's RDMA modules are loaded",
     scope="node",

@@ -24,10 +24,11 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
-from railbed.check.rule import Check, Judgement, fail, ok, unknown
 from railbed.check.shared.rdma import not_there, on_rdma_ports, rdma_name, rdma_port
 from railbed.check.site import PortView
 from railbed.probes import infiniband, rdma_link
+from railbed.rules.judgement import Judgement, fail, ok, unknown
+from railbed.rules.rule import Rule
 
 LINK_UP = {"LinkUp", "LINK_UP"}
 
@@ -65,7 +66,7 @@ def _remedy(port: PortView, state: str) -> str:
     return f"{bring_up}; then look at cable and switch port" if state == "DOWN" else ""
 
 
-CHECK = Check(
+RULE = Rule(
     name="rdma_port_active",
     title="RDMA port active, link up",
     scope="port",

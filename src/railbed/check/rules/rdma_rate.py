@@ -24,10 +24,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.rule import Check, Judgement, fail, ok, skip, unknown, warn
 from railbed.check.shared.card import CARD_PROBES, Ability, card_of
 from railbed.check.shared.rdma import not_there, on_rdma_ports, rdma_device, rdma_port
 from railbed.check.site import PortView
+from railbed.rules.judgement import Judgement, fail, ok, skip, unknown, warn
+from railbed.rules.rule import Rule
 
 TOLERANCE = 0.01
 
@@ -67,7 +68,7 @@ def _highest_on_rail(port: PortView) -> float:
     return max((own.rate_gbps for own in ports if own and own.rate_gbps), default=0.0)
 
 
-CHECK = Check(
+RULE = Rule(
     name="rdma_rate",
     title="RDMA rate as the rail's speed",
     scope="port",

@@ -26,7 +26,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.rule import Check, Judgement, fail, ok, skip, warn
 from railbed.check.shared.occupants import advise_on_run, describe_run, runs_on
 from railbed.check.shared.wording import some
 from railbed.check.site import NodeView
@@ -34,6 +33,8 @@ from railbed.model.record import WRONG, Finding
 from railbed.probes import agents, listening
 from railbed.probes.agents import Agent
 from railbed.probes.listening import Listener
+from railbed.rules.judgement import Judgement, fail, ok, skip, warn
+from railbed.rules.rule import Rule
 
 
 def judge(node: NodeView) -> Iterator[Judgement]:
@@ -65,7 +66,7 @@ def judge(node: NodeView) -> Iterator[Judgement]:
 
 def is_taken(finding: Finding) -> bool:
     """Whether the finding is that the port is in use, be it by a run: another run cannot start then."""
-    return finding.check == CHECK.name and finding.verdict in WRONG
+    return finding.check == RULE.name and finding.verdict in WRONG
 
 
 def _run_of(node: NodeView, listener: Listener) -> Agent | None:
@@ -78,7 +79,7 @@ def _holder(listener: Listener) -> str:
     return f"{who}on {listener.address}"
 
 
-CHECK = Check(
+RULE = Rule(
     name="rendezvous_free",
     title="rendezvous port is free",
     scope="node",

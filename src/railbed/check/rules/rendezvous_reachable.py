@@ -26,13 +26,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.rule import Check, Judgement, fail, ok, skip, unknown
 from railbed.check.shared.wording import grouped, some
 from railbed.check.site import NodeView
 from railbed.model.pairs import pairs_of
 from railbed.model.text.amount import plural
 from railbed.probes import rendezvous
 from railbed.probes.rendezvous import Attempt
+from railbed.rules.judgement import Judgement, fail, ok, skip, unknown
+from railbed.rules.rule import Rule
 
 OPEN = ("connected", "refused")
 WORDS = {"timed_out": "timed out", "no_route": "no route"}
@@ -79,7 +80,7 @@ def _counts(attempt: Attempt, up: set[str]) -> bool:
     return attempt.node in up or attempt.outcome in OPEN
 
 
-CHECK = Check(
+RULE = Rule(
     name="rendezvous_reachable",
     title="the peers' rendezvous port is reachable",
     scope="node",

@@ -26,7 +26,6 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
-from railbed.check.rule import Check, Judgement, ok, skip, unknown, warn
 from railbed.check.shared.card import CARD_PROBES, card_of
 from railbed.check.shared.fixes import set_value
 from railbed.check.shared.rdma import on_rdma_ports, rdma_name
@@ -34,6 +33,8 @@ from railbed.check.site import PortView
 from railbed.model.fix import Fix, Persistence, RunStep, run, write_value
 from railbed.probes import modules, roce_tos
 from railbed.probes.roce_tos import Tos
+from railbed.rules.judgement import Judgement, ok, skip, unknown, warn
+from railbed.rules.rule import Rule
 
 CONFIGFS = "/sys/kernel/config/rdma_cm"
 
@@ -107,7 +108,7 @@ def _note(port: PortView) -> str:
     return f"NCCL does not use it: export NCCL_IB_TC={port.policy.traffic_class} too"
 
 
-CHECK = Check(
+RULE = Rule(
     name="roce_tos",
     title="default traffic class of RDMA",
     scope="port",

@@ -24,10 +24,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.rule import Check, Judgement, fail, ok, skip, unknown
 from railbed.check.shared.rdma import not_there, on_rdma_ports, rdma_port
 from railbed.check.site import PortView
 from railbed.probes import infiniband
+from railbed.rules.judgement import Judgement, fail, ok, skip, unknown
+from railbed.rules.rule import Rule
 
 
 @on_rdma_ports
@@ -51,7 +52,7 @@ def judge(port: PortView) -> Iterator[Judgement]:
         yield ok(expected=expected, observed=f"ACTIVE, sm_lid {own.sm_lid}")
 
 
-CHECK = Check(
+RULE = Rule(
     name="subnet_manager",
     title="subnet manager on InfiniBand",
     scope="port",

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from railbed.check.rule import Judgement, skip, unknown
 from railbed.check.site import NodeView
 from railbed.probes.gpu import Gpus
+from railbed.rules.judgement import Judgement, skip, unknown
 
 NO_GPU = "no NVIDIA GPU"
 

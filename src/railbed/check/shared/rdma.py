@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import wraps
 
-from railbed.check.rule import Judgement, skip, unknown
 from railbed.check.site import PortView
 from railbed.probes import infiniband
 from railbed.probes.infiniband import RdmaDevice, RdmaPort
+from railbed.rules.judgement import Judgement, skip, unknown
 
 NO_RDMA = "no RDMA device in the cluster file"
 

@@ -24,7 +24,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.rule import Check, Judgement, fail, ok, skip, unknown
 from railbed.check.shared.card import CARD_PROBES, Ability, card_of
 from railbed.check.shared.nexus.qos import no_port
 from railbed.check.shared.qos.pfc import pfc_priorities
@@ -33,6 +32,8 @@ from railbed.check.site import CableView
 from railbed.parsing.nexus.answer import find_port
 from railbed.probes import dcb_pfc, mlnx_qos
 from railbed.probes.nexus import pfc
+from railbed.rules.judgement import Judgement, fail, ok, skip, unknown
+from railbed.rules.rule import Rule
 
 EXPECTED = "the same priorities at both ends"
 
@@ -68,7 +69,7 @@ def _named(priorities: tuple[int, ...]) -> str:
     return f"priority {', '.join(map(str, priorities))}" if priorities else "none"
 
 
-CHECK = Check(
+RULE = Rule(
     name="cable_pfc",
     title="same PFC priorities at both ends of a cable",
     scope="cable",

@@ -26,7 +26,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from railbed.check.rule import Check, Judgement, fail, ok, skip
 from railbed.check.shared.nexus import lines
 from railbed.check.shared.nexus.classes import classified, set_group
 from railbed.check.shared.nexus.qos import QOS_PROBES, SwitchQos, interface_of, no_port, port_name_of, qos_of
@@ -34,6 +33,8 @@ from railbed.check.shared.nexus.thresholds import slowest_gbps, thresholds_for
 from railbed.check.site import SwitchPortView
 from railbed.model.fix import ConfigStep, Fix
 from railbed.probes.nexus import interface
+from railbed.rules.judgement import Judgement, fail, ok, skip
+from railbed.rules.rule import Rule
 
 
 def judge(port: SwitchPortView) -> Iterator[Judgement]:
@@ -68,7 +69,7 @@ def _fix(qos: SwitchQos, port: SwitchPortView, strict: list[int]) -> tuple[Fix |
     return replace(fix, apply=(*fix.apply, ConfigStep(lines=added)), condition=condition), remedy
 
 
-CHECK = Check(
+RULE = Rule(
     name="switch_cnp",
     title="congestion notifications served first",
     scope="switch port",

@@ -26,7 +26,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.rule import Check, Judgement, fail, ok
 from railbed.check.shared.nexus import lines
 from railbed.check.shared.nexus.classes import classified, set_group
 from railbed.check.shared.nexus.qos import (
@@ -38,6 +37,8 @@ from railbed.check.shared.nexus.qos import (
 )
 from railbed.check.site import SwitchPortView
 from railbed.probes.nexus import interface
+from railbed.rules.judgement import Judgement, fail, ok
+from railbed.rules.rule import Rule
 
 
 @on_lossless_ports
@@ -56,7 +57,7 @@ def judge(port: SwitchPortView) -> Iterator[Judgement]:
     yield fail(expected=expected, observed=observed, fix=fix, remedy=remedy)
 
 
-CHECK = Check(
+RULE = Rule(
     name="switch_dscp",
     title="RDMA in the no-drop group",
     scope="switch port",

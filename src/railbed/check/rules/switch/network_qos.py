@@ -26,11 +26,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.rule import Check, Judgement, fail, ok, skip
 from railbed.check.shared.nexus import lines
 from railbed.check.shared.nexus.qos import QOS_PROBES, SwitchQos, qos_of
 from railbed.check.site import SwitchView
 from railbed.model.fix import Fix, configure_lines
+from railbed.rules.judgement import Judgement, fail, ok, skip
+from railbed.rules.rule import Rule
 
 
 def judge(switch: SwitchView) -> Iterator[Judgement]:
@@ -67,7 +68,7 @@ def _fix(switch: SwitchView, qos: SwitchQos, others: tuple[int, ...]) -> Fix:
     return configure_lines(switch.name, *lines.no_drop(qos), interrupts=True, alternative=edit)
 
 
-CHECK = Check(
+RULE = Rule(
     name="switch_network_qos",
     title="no-drop class of the switch",
     scope="switch",

@@ -26,13 +26,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.rule import Check, Judgement, fail, ok, skip, unknown
 from railbed.check.shared.nexus.qos import interface_of, no_port, port_name_of
 from railbed.check.site import SwitchPortView
 from railbed.model.fix import configure_lines
 from railbed.parsing.nexus.answer import find_port
 from railbed.probes.nexus import interface, pfc
 from railbed.probes.nexus.pfc import PortPfc
+from railbed.rules.judgement import Judgement, fail, ok, skip, unknown
+from railbed.rules.rule import Rule
 
 
 def judge(port: SwitchPortView) -> Iterator[Judgement]:
@@ -62,7 +63,7 @@ def _describe(state: PortPfc) -> str:
     return f"mode {state.mode}, pauses {f'priority {named}' if named else 'no priority'}"
 
 
-CHECK = Check(
+RULE = Rule(
     name="switch_pfc",
     title="PFC of switch ports",
     scope="switch port",

@@ -24,13 +24,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.rule import Check, Judgement, fail, ok, skip
 from railbed.check.shared.nexus.qos import no_port, port_name_of
 from railbed.check.site import SwitchPortView
 from railbed.model.fix import Fix, configure_lines
 from railbed.parsing.nexus.answer import find_port
 from railbed.probes.nexus import interface, running_qos, version, watchdog
 from railbed.probes.nexus.running_qos import PortQos
+from railbed.rules.judgement import Judgement, fail, ok, skip
+from railbed.rules.rule import Rule
 
 LINE = "priority-flow-control watch-dog-interval on"
 EXPECTED = "watchdog on"
@@ -73,7 +74,7 @@ def _fix(port: SwitchPortView, name: str) -> Fix:
     return configure_lines(port.switch.name, *lines)
 
 
-CHECK = Check(
+RULE = Rule(
     name="switch_watchdog",
     title="PFC watchdog of switch ports",
     scope="switch port",

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import Any, Literal
 
-from railbed.check.rule import Judgement, skip
 from railbed.check.site import SwitchPortView, SwitchView
 from railbed.model.cabling import cables
 from railbed.model.cluster import Policy
@@ -18,6 +17,7 @@ from railbed.probes.nexus import class_map, interface, policy_system, running_qo
 from railbed.probes.nexus.interface import SwitchInterface
 from railbed.probes.nexus.policy_system import SystemPolicies
 from railbed.probes.nexus.running_qos import PortQos, RunningQos
+from railbed.rules.judgement import Judgement, skip
 
 QOS_PROBES: tuple[Probe[Any], ...] = (running_qos.PROBE, policy_system.PROBE, class_map.PROBE)
 """What `qos_of` reads: part of `needs` of every rule that calls it."""

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from railbed.cli.verbs.train.resume import EarlierRun
 
 NEXT = (
-    "railbed.check.judge",
+    "railbed.check.book",
     "railbed.cli.run.perform",
     "railbed.launch.supervise",
     "railbed.fleet.sample",
