@@ -75,6 +75,9 @@ class Rule(Generic[S]):
     """Rules whose verdict about the same place explains this one, at the same time if it is about a time."""
     yields_anywhere: tuple[str, ...] = ()
     """Rules whose verdict explains this one, wherever it is: all nodes wait for one."""
+    rank: int = 1000
+    """The place of its fix among those of a node: first the machine, then the link, then what runs over it. A fix that
+    really depends on another names it (`Fix.after`)."""
     needs_all: bool = False
     """Whether evidence that was lost could have been what matters: then nothing wrong is unknown."""
 

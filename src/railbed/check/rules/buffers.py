@@ -96,4 +96,5 @@ RULE = Rule(
     needs=(dcb_buffer.PROBE, dcb_pfc.PROBE, mlnx_qos.PROBE, *CARD_PROBES),
     judge=judge,
     doc=__doc__,
+    rank=130,
 )

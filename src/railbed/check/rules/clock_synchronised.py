@@ -68,4 +68,5 @@ RULE = Rule(
     needs=(clock_sync.PROBE,),
     judge=judge,
     doc=__doc__,
+    rank=50,
 )

@@ -83,4 +83,5 @@ RULE = Rule(
     needs=(*CONGESTION_PROBES, *CARD_PROBES),
     judge=judge,
     doc=__doc__,
+    rank=200,
 )

@@ -106,4 +106,5 @@ RULE = Rule(
     needs=(*CONGESTION_PROBES, *CARD_PROBES, infiniband_counters.PROBE),
     judge=judge,
     doc=__doc__,
+    rank=190,
 )

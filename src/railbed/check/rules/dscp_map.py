@@ -81,4 +81,5 @@ RULE = Rule(
     needs=(dcb_app.PROBE, mlnx_qos.PROBE, *CARD_PROBES),
     judge=judge,
     doc=__doc__,
+    rank=160,
 )

@@ -74,4 +74,5 @@ RULE = Rule(
     needs=(mlnx_qos.PROBE, dcb_app.PROBE, *CARD_PROBES),
     judge=judge,
     doc=__doc__,
+    rank=150,
 )

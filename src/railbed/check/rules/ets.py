@@ -95,4 +95,5 @@ RULE = Rule(
     needs=(dcb_ets.PROBE, mlnx_qos.PROBE, *CARD_PROBES),
     judge=judge,
     doc=__doc__,
+    rank=120,
 )

@@ -107,4 +107,5 @@ RULE = Rule(
     needs=(ethtool_pause.PROBE, ethtool_driver.PROBE, dcb_pfc.PROBE, mlnx_qos.PROBE, *CARD_PROBES),
     judge=judge,
     doc=__doc__,
+    rank=170,
 )

@@ -78,4 +78,5 @@ RULE = Rule(
     needs=(cpu.PROBE,),
     judge=judge,
     doc=__doc__,
+    rank=60,
 )

@@ -93,4 +93,5 @@ RULE = Rule(
     needs=(hostname.PROBE,),
     judge=judge,
     doc=__doc__,
+    rank=30,
 )

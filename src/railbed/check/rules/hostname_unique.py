@@ -88,5 +88,6 @@ RULE = Rule(
     needs=(hostname.PROBE,),
     judge=judge,
     doc=__doc__,
+    rank=20,
     essential=True,
 )

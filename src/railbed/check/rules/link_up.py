@@ -74,6 +74,7 @@ RULE = Rule(
     needs=(ip_link.PROBE,),
     judge=judge,
     doc=__doc__,
+    rank=80,
     essential=True,
     at_restart=True,
 )

@@ -83,4 +83,5 @@ RULE = Rule(
     needs=(limits.PROBE,),
     judge=judge,
     doc=__doc__,
+    rank=40,
 )

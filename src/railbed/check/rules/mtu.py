@@ -82,5 +82,6 @@ RULE = Rule(
     needs=(ip_link.PROBE,),
     judge=judge,
     doc=__doc__,
+    rank=90,
     at_restart=True,
 )

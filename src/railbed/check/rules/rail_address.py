@@ -96,6 +96,7 @@ RULE = Rule(
     needs=(ip_addr.PROBE,),
     judge=judge,
     doc=__doc__,
+    rank=100,
     essential=True,
     at_restart=True,
 )

@@ -82,4 +82,5 @@ RULE = Rule(
     needs=(modules.PROBE,),
     judge=judge,
     doc=__doc__,
+    rank=70,
 )

@@ -79,4 +79,5 @@ RULE = Rule(
     needs=(ibv_devinfo.PROBE, ip_link.PROBE),
     judge=judge,
     doc=__doc__,
+    rank=110,
 )

@@ -115,4 +115,5 @@ RULE = Rule(
     needs=(roce_tos.PROBE, modules.PROBE, *CARD_PROBES),
     judge=judge,
     doc=__doc__,
+    rank=180,
 )

@@ -116,4 +116,5 @@ RULE = Rule(
     needs=(programs.PROBE,),
     judge=judge,
     doc=__doc__,
+    rank=10,
 )
