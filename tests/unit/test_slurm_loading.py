@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from railbed.check.book import essential_checks, restart_checks
-from railbed.check.needs import probes_needed
+from railbed.check.book import essential_checks, probes_needed, restart_checks
 from railbed.cli.slurm.loading import load_between
 from railbed.cli.verbs.train.command import PROBES
 from railbed.discover import observation

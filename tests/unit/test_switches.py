@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from railbed import clusterfile
-from railbed.check.book import CHECK_BOOK
-from railbed.check.needs import probes_needed
+from railbed.check.book import CHECK_BOOK, probes_needed
 from railbed.check.rules import reachable
 from railbed.check.run import check
 from railbed.check.site import CableView, Site, SwitchPortView, SwitchView

@@ -11,8 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field, replace
 
-from railbed.check.book import CHECK_BOOK, restart_checks
-from railbed.check.needs import probes_needed
+from railbed.check.book import CHECK_BOOK, probes_needed, restart_checks
 from railbed.check.site import Site
 from railbed.fleet import Fleet, survey
 from railbed.model.cluster import Cluster

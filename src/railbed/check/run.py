@@ -6,8 +6,7 @@ from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Seque
 from contextlib import aclosing
 from typing import Any
 
-from railbed.check.book import CHECK_BOOK
-from railbed.check.needs import probes_needed
+from railbed.check.book import CHECK_BOOK, probes_needed
 from railbed.check.rules import reachable
 from railbed.check.site import Site
 from railbed.fleet import Fleet, survey, surveyed

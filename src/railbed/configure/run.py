@@ -6,8 +6,7 @@ from collections.abc import AsyncGenerator, Collection, Iterator, Sequence
 from contextlib import aclosing
 from typing import Any
 
-from railbed.check.book import CHECK_BOOK
-from railbed.check.needs import probes_needed
+from railbed.check.book import CHECK_BOOK, probes_needed
 from railbed.check.rules import pending_change as pending_rule
 from railbed.check.rules import reachable
 from railbed.check.rules.switch import pending as switch_pending_rule

@@ -7,8 +7,7 @@ from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 
-from railbed.check.book import CHECK_BOOK
-from railbed.check.needs import probes_needed
+from railbed.check.book import CHECK_BOOK, probes_needed
 from railbed.check.run import read_devices
 from railbed.check.site import Site
 from railbed.configure.apply import change_devices

@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Generic, TypeVar
 
+from railbed.model.probe import Probe
 from railbed.model.record import WRONG, Finding, Verdict
 from railbed.model.text.amount import plural
 from railbed.present.grouping import group_by
 from railbed.rules.book import RuleBook
 from railbed.rules.explain import Concluded, Explanation, wrong_first
-from railbed.rules.judgement import Judgement
+from railbed.rules.judgement import Judgement, skip
 from railbed.rules.rule import Absent, NotJudged, Rule, Subject, Unread
 
 E = TypeVar("E")
@@ -31,6 +32,13 @@ def judge(book: RuleBook[E], evidence: E, rules: Iterable[Rule[Any]] | None = No
     yield from wrong_first(explanation.apply(concluded), book.order)
 
 
+def probes_needed(book: RuleBook[E], evidence: E, rules: Iterable[Rule[Any]]) -> Iterator[Probe[Any]]:
+    """Yield the probes of the rules that have something to judge, before anything is read; some come several times."""
+    for rule in rules:
+        if any(not rule.pointless(subject) for subject in book.subjects(rule.scope, evidence)):
+            yield from rule.probes
+
+
 @dataclass(frozen=True, slots=True)
 class _Judging(Generic[E]):
     """The rules of a book over some evidence."""
@@ -41,6 +49,9 @@ class _Judging(Generic[E]):
     def each(self, rule: Rule[Any]) -> Iterator[Finding]:
         """Yield a rule's findings about each subject."""
         for subject in self.book.subjects(rule.scope, self.evidence):
+            if reason := rule.pointless(subject):
+                yield self._finding(rule, subject, skip(reason))
+                continue
             try:
                 for judgement in rule.judge(subject):
                     yield self._finding(rule, subject, judgement)
@@ -55,6 +66,9 @@ class _Judging(Generic[E]):
         reasons: list[str] = []
         absent: list[str] = []
         for subject in subjects:
+            if reason := rule.pointless(subject):
+                reasons.append(reason)
+                continue
             try:
                 wrong += [self._finding(rule, subject, judgement) for judgement in rule.judge(subject)]
             except Absent as error:

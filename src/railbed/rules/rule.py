@@ -64,6 +64,8 @@ class Rule(Generic[S]):
     judge: Callable[[S], Iterator[Judgement]]
     needs: tuple[Probe[Any] | str, ...] = ()
     """The probes that it reads, or the names of the meters without which it cannot judge."""
+    unless: Callable[[S], str] | None = None
+    """Returns why the cluster file alone makes it pointless to judge a subject, for which nothing is read then."""
     essential: bool = False
     """Training depends on it: `train` judges it first, and `check` does not pass while it is unknown."""
     on_request: bool = False
@@ -85,6 +87,10 @@ class Rule(Generic[S]):
     def probes(self) -> tuple[Probe[Any], ...]:
         """The probes that it reads."""
         return tuple(need for need in self.needs if isinstance(need, Probe))
+
+    def pointless(self, subject: S) -> str:
+        """Return why it need not judge a subject; empty if it has to."""
+        return self.unless(subject) if self.unless else ""
 
     @property
     def reads(self) -> tuple[str, ...]:

@@ -29,7 +29,7 @@ from railbed.check.site import PortView
 from railbed.model.cabling import Cable, Neighbour, cable_of, partner_of
 from railbed.model.cluster import Port
 from railbed.probes import ip_link, lldp
-from railbed.rules.judgement import Judgement, fail, ok, skip, unknown, warn
+from railbed.rules.judgement import Judgement, fail, ok, unknown, warn
 from railbed.rules.rule import Rule
 
 RIGHT, OTHER_NAME, WRONG = "right", "right port of a device with another name", "wrong"
@@ -40,9 +40,6 @@ def judge(port: PortView) -> Iterator[Judgement]:
     cluster = port.node.site.cluster
     cable = cable_of(cluster, port.node.name, port.port)
     partner = partner_of(cluster, port.node.name, port.port)
-    if not cable and not partner:
-        yield skip("the cluster file names no switch port for it")
-        return
     neighbours = port.read(lldp.PROBE).interfaces.get(port.port.netdev, ())
     if cable:
         expected = f"{cable.switch} {cable.switch_port.name}"
@@ -92,11 +89,17 @@ def _describe(neighbour: Neighbour) -> str:
     return f"{neighbour.system or neighbour.chassis} {neighbour.port_name}"
 
 
+def _unless(port: PortView) -> str:
+    place = (port.node.site.cluster, port.node.name, port.port)
+    return "" if cable_of(*place) or partner_of(*place) else "the cluster file names no switch port for it"
+
+
 RULE = Rule(
     name="cabling",
     title="cables as in the cluster file",
     scope="port",
     needs=(lldp.PROBE, ip_link.PROBE),
     judge=judge,
+    unless=_unless,
     doc=__doc__,
 )

@@ -28,7 +28,7 @@ from railbed.check.shared.wording import grouped, some
 from railbed.check.site import RailView
 from railbed.model.text.amount import plural
 from railbed.probes import ethtool_driver
-from railbed.rules.judgement import Judgement, ok, skip, unknown, warn
+from railbed.rules.judgement import Judgement, ok, unknown, warn
 from railbed.rules.rule import Rule
 
 EXPECTED = "one driver and firmware"
@@ -36,9 +36,6 @@ EXPECTED = "one driver and firmware"
 
 def judge(rail: RailView) -> Iterator[Judgement]:
     """Compare the ports of a rail."""
-    if len(rail.ports) < 2:
-        yield skip("fewer than two ports answered")
-        return
     versions = _versions(rail)
     if len(versions) < 2:
         yield unknown(expected=EXPECTED, observed=f"known for {len(versions)} of {len(rail.ports)} ports")
@@ -64,11 +61,16 @@ def _versions(rail: RailView) -> dict[str, str]:
     return versions
 
 
+def _unless(rail: RailView) -> str:
+    return "fewer than two ports answered" if len(rail.ports) < 2 else ""
+
+
 RULE = Rule(
     name="driver_equal",
     title="equal driver and firmware on a rail",
     scope="rail",
     needs=(ethtool_driver.PROBE,),
     judge=judge,
+    unless=_unless,
     doc=__doc__,
 )

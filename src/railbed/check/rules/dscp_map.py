@@ -25,9 +25,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from railbed.check.shared.agree import agreed, follow_rail
+from railbed.check.shared.applies import first_of, no_lossless, no_rdma
 from railbed.check.shared.card import CARD_PROBES, Ability, card_of
 from railbed.check.shared.qos.dscp import dscp_priorities, set_dscp
-from railbed.check.shared.rdma import on_rdma_ports
 from railbed.check.site import PortView
 from railbed.model.fix import Fix
 from railbed.probes import dcb_app, mlnx_qos
@@ -35,14 +35,10 @@ from railbed.rules.judgement import Judgement, fail, ok, skip, unknown
 from railbed.rules.rule import Rule
 
 
-@on_rdma_ports
 def judge(port: PortView) -> Iterator[Judgement]:
     """Compare the priority of the policy's DSCP with the policy's."""
     dscp, priority = port.policy.dscp, port.policy.priority
     expected = f"DSCP {dscp} to priority {priority}"
-    if not port.policy.pfc and not port.policy.ecn:
-        yield skip("the policy has PFC and ECN off")
-        return
     lacking = card_of(port).lacks(Ability.DSCP_TRUST)
     if lacking:
         yield skip(lacking, expected=expected)
@@ -80,6 +76,7 @@ RULE = Rule(
     scope="port",
     needs=(dcb_app.PROBE, mlnx_qos.PROBE, *CARD_PROBES),
     judge=judge,
+    unless=first_of(no_rdma, no_lossless),
     doc=__doc__,
     rank=160,
 )

@@ -29,11 +29,12 @@ from collections.abc import Iterator
 from typing import Literal
 
 from railbed.check.advice import fill_in
+from railbed.check.shared.applies import no_port
 from railbed.check.shared.wording import some
 from railbed.check.site import NodeView, PortView
 from railbed.parsing.firewall.rules import Packet
 from railbed.probes import firewall
-from railbed.rules.judgement import Judgement, fail, ok, skip, warn
+from railbed.rules.judgement import Judgement, fail, ok, warn
 from railbed.rules.rule import Rule
 
 ROCE_PORT = 4791
@@ -45,9 +46,6 @@ SOFT_ROCE = "rxe"
 
 def judge(node: NodeView) -> Iterator[Judgement]:
     """Evaluate the rules for packets from a peer of each port."""
-    if not node.node.ports:
-        yield skip("no port on a rail")
-        return
     facts = node.read(firewall.PROBE)
     hard: dict[str, str] = {}
     soft: dict[str, str] = {}
@@ -92,6 +90,7 @@ RULE = Rule(
     scope="node",
     needs=(firewall.PROBE,),
     judge=judge,
+    unless=no_port,
     doc=__doc__,
     at_restart=True,
 )

@@ -32,6 +32,8 @@ from railbed.probes.infiniband import RdmaDevices
 from railbed.rules.judgement import Judgement, ok, skip, warn
 from railbed.rules.rule import Rule
 
+NOTHING_TO_COMPARE = "fewer than two RoCE v2 GIDs to compare"
+
 
 def judge(rail: RailView) -> Iterator[Judgement]:
     """Compare the indices of all ports of the rail."""
@@ -41,7 +43,7 @@ def judge(rail: RailView) -> Iterator[Judgement]:
     indices = {port.subject: index for port, facts in read if (index := _index(port, facts)) is not None}
     if len(indices) < 2:
         if not unread:
-            yield skip("fewer than two RoCE v2 GIDs to compare", expected=expected)
+            yield skip(NOTHING_TO_COMPARE, expected=expected)
     elif len(set(indices.values())) > 1:
         yield warn(expected=expected, observed=by_value({port: f"index {index}" for port, index in indices.items()}))
     else:
@@ -54,12 +56,17 @@ def _index(port: PortView, facts: RdmaDevices) -> int | None:
     return rocev2_index(own.gids, port.port.address) if own else None
 
 
+def _unless(rail: RailView) -> str:
+    return "" if rdma_ports(rail) else NOTHING_TO_COMPARE
+
+
 RULE = Rule(
     name="gid_index_equal",
     title="GID index equal on the rail",
     scope="rail",
     needs=(infiniband.PROBE,),
     judge=judge,
+    unless=_unless,
     doc=__doc__,
     at_restart=True,
 )

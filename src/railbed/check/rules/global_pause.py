@@ -44,9 +44,6 @@ MLX4 = "on this card PFC turns global pause off"
 def judge(port: PortView) -> Iterator[Judgement]:
     """Look at both directions."""
     netdev = port.port.netdev
-    if not port.policy.pfc:
-        yield skip("the policy does not use PFC")
-        return
     if port.port.rdma and (lacking := card_of(port).lacks(Ability.PFC)):
         yield skip(f"{lacking}; only global pause is available", expected=EXPECTED)
         return
@@ -100,12 +97,17 @@ def _pfc_enabled(port: PortView) -> tuple[int, ...] | None:
     return None if isinstance(priorities, str) else priorities
 
 
+def _unless(port: PortView) -> str:
+    return "" if port.policy.pfc else "the policy does not use PFC"
+
+
 RULE = Rule(
     name="global_pause",
     title="global pause off",
     scope="port",
     needs=(ethtool_pause.PROBE, ethtool_driver.PROBE, dcb_pfc.PROBE, mlnx_qos.PROBE, *CARD_PROBES),
     judge=judge,
+    unless=_unless,
     doc=__doc__,
     rank=170,
 )

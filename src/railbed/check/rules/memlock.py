@@ -28,12 +28,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.shared.applies import rdma_devices
-from railbed.check.shared.rdma import NO_RDMA
+from railbed.check.shared.applies import no_rdma_on_node
 from railbed.check.site import NodeView
 from railbed.model.fix import FileStep, Fix, Persistence
 from railbed.probes import limits
-from railbed.rules.judgement import Judgement, fail, ok, skip, warn
+from railbed.rules.judgement import Judgement, fail, ok, warn
 from railbed.rules.rule import Rule
 
 EXPECTED = "unlimited locked memory"
@@ -47,9 +46,6 @@ IN_SLURM = (
 
 def judge(node: NodeView) -> Iterator[Judgement]:
     """Judge the soft limit, which is the one that applies to programs."""
-    if not rdma_devices(node):
-        yield skip(NO_RDMA)
-        return
     facts = node.read(limits.PROBE)
     soft = facts.locked_memory.soft
     if soft == "unlimited":
@@ -82,6 +78,7 @@ RULE = Rule(
     scope="node",
     needs=(limits.PROBE,),
     judge=judge,
+    unless=no_rdma_on_node,
     doc=__doc__,
     rank=40,
 )

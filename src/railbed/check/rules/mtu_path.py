@@ -29,6 +29,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from ipaddress import IPv4Address, IPv6Address, ip_address
 
+from railbed.check.shared.applies import no_peer
 from railbed.check.shared.wording import grouped, some
 from railbed.check.site import PortView
 from railbed.model.cluster import Port
@@ -49,9 +50,6 @@ NO_PATH = "look at link_up and rail_address of both ends, then at the switch por
 def judge(port: PortView) -> Iterator[Judgement]:
     """Gather the outcomes of the pings to each peer; one finding lists all failures."""
     mtu = port.mtu
-    if next(port.node.site.cluster.peers(port.node.name, port.port), None) is None:
-        yield skip("no peer on this rail")
-        return
     own, excess = _pings(port)
     up = {node.name for node in port.node.site.nodes}
     results = {}
@@ -131,6 +129,7 @@ RULE = Rule(
     scope="port",
     needs=(ping_mtu.PROBE,),
     judge=judge,
+    unless=no_peer,
     doc=__doc__,
     essential=True,
 )

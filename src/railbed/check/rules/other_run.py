@@ -29,16 +29,12 @@ from railbed.check.shared.wording import some
 from railbed.check.site import NodeView
 from railbed.model.record import WRONG, Finding
 from railbed.probes import agents
-from railbed.rules.judgement import Judgement, ok, skip, warn
+from railbed.rules.judgement import Judgement, ok, warn
 from railbed.rules.rule import Rule
 
 
 def judge(node: NodeView) -> Iterator[Judgement]:
     """Look for agents on the node."""
-    cluster = node.site.cluster
-    if node.node.login.over(cluster.login).slurm_job:
-        yield skip("a Slurm job, which may share its nodes")
-        return
     runs = node.read(agents.PROBE).agents
     expected = "no other run"
     if not runs:
@@ -54,11 +50,17 @@ def is_present(finding: Finding) -> bool:
     return finding.check == RULE.name and finding.verdict in WRONG
 
 
+def _unless(node: NodeView) -> str:
+    in_job = node.node.login.over(node.site.cluster.login).slurm_job
+    return "a Slurm job, which may share its nodes" if in_job else ""
+
+
 RULE = Rule(
     name="other_run",
     title="no other run uses the node",
     scope="node",
     needs=(agents.PROBE,),
     judge=judge,
+    unless=_unless,
     doc=__doc__,
 )

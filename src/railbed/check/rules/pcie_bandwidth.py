@@ -25,8 +25,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from railbed.check.shared.applies import no_rdma
 from railbed.check.shared.card import CARD_PROBES
-from railbed.check.shared.rdma import on_rdma_ports, rdma_device
+from railbed.check.shared.rdma import rdma_device
 from railbed.check.site import PortView
 from railbed.model.record import WRONG
 from railbed.probes import pcie
@@ -35,7 +36,6 @@ from railbed.rules.judgement import Judgement, fail, ok, skip, unknown, warn
 from railbed.rules.rule import Rule
 
 
-@on_rdma_ports
 def judge(port: PortView) -> Iterator[Judgement]:
     """Compare the link's bandwidth with the port's speed and with the card's maximum."""
     address, card = _card(port)
@@ -86,5 +86,6 @@ RULE = Rule(
     scope="port",
     needs=(pcie.PROBE, *CARD_PROBES),
     judge=judge,
+    unless=no_rdma,
     doc=__doc__,
 )

@@ -25,7 +25,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from railbed.check.shared.rdma import not_there, on_rdma_ports, rdma_name
+from railbed.check.shared.applies import no_rdma
+from railbed.check.shared.rdma import not_there, rdma_name
 from railbed.check.shared.rdma_counters import ALL_NAMES, KINDS, CounterKind, moved
 from railbed.check.site import PortView
 from railbed.probes import infiniband_counters, rdma_statistic
@@ -38,7 +39,6 @@ SHOWN = 2
 """Counters named in `observed`; all are in the evidence."""
 
 
-@on_rdma_ports
 def judge(port: PortView) -> Iterator[Judgement]:
     """Compare both readings."""
     readings = _readings(port)
@@ -97,5 +97,6 @@ RULE = Rule(
     scope="port",
     needs=(infiniband_counters.PROBE, rdma_statistic.PROBE),
     judge=judge,
+    unless=no_rdma,
     doc=__doc__,
 )

@@ -35,6 +35,8 @@ from railbed.rules.rule import Rule
 
 EXPECTED = "one board and firmware on the rail"
 
+NOTHING_TO_COMPARE = "fewer than two cards with firmware to compare"
+
 
 def judge(rail: RailView) -> Iterator[Judgement]:
     """Compare boards first, then the firmware of equal boards."""
@@ -44,7 +46,7 @@ def judge(rail: RailView) -> Iterator[Judgement]:
     devices = {port.subject: device for port, facts in read if (device := _device(port, facts))}
     if len(devices) < 2:
         if not unread:
-            yield skip("fewer than two cards with firmware to compare", expected=EXPECTED)
+            yield skip(NOTHING_TO_COMPARE, expected=EXPECTED)
         return
     yield from _compare(devices)
 
@@ -69,11 +71,16 @@ def _device(port: PortView, facts: RdmaDevices) -> RdmaDevice | None:
     return facts.devices.get(port.port.rdma or "")
 
 
+def _unless(rail: RailView) -> str:
+    return "" if rdma_ports(rail) else NOTHING_TO_COMPARE
+
+
 RULE = Rule(
     name="rdma_firmware_equal",
     title="one firmware on the rail",
     scope="rail",
     needs=CARD_PROBES,
     judge=judge,
+    unless=_unless,
     doc=__doc__,
 )

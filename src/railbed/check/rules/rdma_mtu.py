@@ -24,7 +24,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.shared.rdma import not_there, on_rdma_ports
+from railbed.check.shared.applies import no_rdma
+from railbed.check.shared.rdma import not_there
 from railbed.check.site import PortView
 from railbed.model.fix import mtu_command, set_mtu
 from railbed.probes import ibv_devinfo, ip_link
@@ -36,7 +37,6 @@ HEADERS = 96
 """IP, UDP, the longest RDMA headers and the checksum, as the kernel calculates."""
 
 
-@on_rdma_ports
 def judge(port: PortView) -> Iterator[Judgement]:
     """Compare the MTU in use with the largest that the rail's MTU allows."""
     fitting = next(size for size in SIZES if size + HEADERS <= port.mtu)
@@ -78,6 +78,7 @@ RULE = Rule(
     scope="port",
     needs=(ibv_devinfo.PROBE, ip_link.PROBE),
     judge=judge,
+    unless=no_rdma,
     doc=__doc__,
     rank=110,
 )

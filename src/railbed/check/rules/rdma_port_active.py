@@ -24,7 +24,8 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
-from railbed.check.shared.rdma import not_there, on_rdma_ports, rdma_name, rdma_port
+from railbed.check.shared.applies import no_rdma
+from railbed.check.shared.rdma import not_there, rdma_name, rdma_port
 from railbed.check.site import PortView
 from railbed.probes import infiniband, rdma_link
 from railbed.rules.judgement import Judgement, fail, ok, unknown
@@ -33,7 +34,6 @@ from railbed.rules.rule import Rule
 LINK_UP = {"LinkUp", "LINK_UP"}
 
 
-@on_rdma_ports
 def judge(port: PortView) -> Iterator[Judgement]:
     """Look at both states of the port."""
     expected = "ACTIVE, LinkUp"
@@ -72,6 +72,7 @@ RULE = Rule(
     scope="port",
     needs=(rdma_link.PROBE, infiniband.PROBE),
     judge=judge,
+    unless=no_rdma,
     doc=__doc__,
     at_restart=True,
 )

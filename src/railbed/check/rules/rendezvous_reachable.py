@@ -43,9 +43,6 @@ def judge(node: NodeView) -> Iterator[Judgement]:
     """Gather the outcomes of the connections; the rule `reachable` reports nodes that do not answer SSH."""
     port = rendezvous.port_to_try(node.site.cluster)
     wanted = {pair.peer for pair in pairs_of(node.site.cluster, node.name)}
-    if not wanted:
-        yield skip("no peer shares a rail with this node")
-        return
     attempts, excess = _attempts(node)
     up = {other.name for other in node.site.nodes}
     tried = {name: attempt for name, attempt in attempts.items() if _counts(attempt, up)}
@@ -80,12 +77,18 @@ def _counts(attempt: Attempt, up: set[str]) -> bool:
     return attempt.node in up or attempt.outcome in OPEN
 
 
+def _unless(node: NodeView) -> str:
+    has_peer = next(pairs_of(node.site.cluster, node.name), None) is not None
+    return "" if has_peer else "no peer shares a rail with this node"
+
+
 RULE = Rule(
     name="rendezvous_reachable",
     title="the peers' rendezvous port is reachable",
     scope="node",
     needs=(rendezvous.PROBE,),
     judge=judge,
+    unless=_unless,
     doc=__doc__,
     essential=True,
 )

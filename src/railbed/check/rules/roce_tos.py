@@ -26,9 +26,10 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
+from railbed.check.shared.applies import first_of, no_lossless, no_rdma
 from railbed.check.shared.card import CARD_PROBES, card_of
 from railbed.check.shared.fixes import set_value
-from railbed.check.shared.rdma import on_rdma_ports, rdma_name
+from railbed.check.shared.rdma import rdma_name
 from railbed.check.site import PortView
 from railbed.model.fix import Fix, Persistence, RunStep, run, write_value
 from railbed.probes import modules, roce_tos
@@ -39,14 +40,10 @@ from railbed.rules.rule import Rule
 CONFIGFS = "/sys/kernel/config/rdma_cm"
 
 
-@on_rdma_ports
 def judge(port: PortView) -> Iterator[Judgement]:
     """Compare the defaults with the policy's traffic class."""
     wanted = port.policy.traffic_class
     expected = f"default traffic class {wanted}"
-    if not port.policy.pfc and not port.policy.ecn:
-        yield skip("the policy has PFC and ECN off")
-        return
     card = card_of(port)
     if card.infiniband_link or card.family in ("siw", "iwarp"):
         yield skip("not RoCE: no traffic class by default", expected=expected)
@@ -114,6 +111,7 @@ RULE = Rule(
     scope="port",
     needs=(roce_tos.PROBE, modules.PROBE, *CARD_PROBES),
     judge=judge,
+    unless=first_of(no_rdma, no_lossless),
     doc=__doc__,
     rank=180,
 )

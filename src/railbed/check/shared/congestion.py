@@ -33,9 +33,7 @@ class Congestion:
 
 
 def dcqcn_obstacle(port: PortView, expected: str) -> Judgement | None:
-    """Explain why congestion control is not judged: the policy does not use it, or the card does not support it."""
-    if not port.policy.ecn:
-        return skip("the policy has ECN off")
+    """Explain why congestion control is not judged: the card does not support it."""
     lacking = card_of(port).lacks(Ability.DCQCN)
     return skip(lacking, expected=expected) if lacking else None
 

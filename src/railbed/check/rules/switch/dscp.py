@@ -26,13 +26,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from railbed.check.shared.applies import no_lossless
 from railbed.check.shared.nexus import lines
 from railbed.check.shared.nexus.classes import classified, set_group
 from railbed.check.shared.nexus.qos import (
     QOS_PROBES,
     interface_of,
     no_port,
-    on_lossless_ports,
     qos_of,
 )
 from railbed.check.site import SwitchPortView
@@ -41,7 +41,6 @@ from railbed.rules.judgement import Judgement, fail, ok
 from railbed.rules.rule import Rule
 
 
-@on_lossless_ports
 def judge(port: SwitchPortView) -> Iterator[Judgement]:
     """Compare the group of the policy's DSCP with the no-drop group."""
     qos, dscp = qos_of(port.switch), port.policy.dscp
@@ -63,5 +62,6 @@ RULE = Rule(
     scope="switch port",
     needs=(*QOS_PROBES, interface.PROBE),
     judge=judge,
+    unless=no_lossless,
     doc=__doc__,
 )

@@ -28,6 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from railbed.check.shared.applies import no_ecn
 from railbed.check.shared.nexus import lines
 from railbed.check.shared.nexus.qos import QOS_PROBES, SwitchQos, interface_of, no_port, port_name_of, qos_of
 from railbed.check.shared.nexus.thresholds import Thresholds, slowest_gbps, thresholds_for, unsuitable
@@ -41,9 +42,6 @@ from railbed.rules.rule import Rule
 
 def judge(port: SwitchPortView) -> Iterator[Judgement]:
     """Look at the WRED settings of the RDMA queue."""
-    if not port.policy.ecn:
-        yield skip("the policy has ECN off")
-        return
     qos = qos_of(port.switch)
     if qos.family == "5000":
         yield skip("this Nexus does not mark packets with ECN")
@@ -90,5 +88,6 @@ RULE = Rule(
     scope="switch port",
     needs=(*QOS_PROBES, interface.PROBE),
     judge=judge,
+    unless=no_ecn,
     doc=__doc__,
 )

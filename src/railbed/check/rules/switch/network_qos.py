@@ -26,11 +26,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from railbed.check.shared.applies import no_pfc
 from railbed.check.shared.nexus import lines
 from railbed.check.shared.nexus.qos import QOS_PROBES, SwitchQos, qos_of
 from railbed.check.site import SwitchView
 from railbed.model.fix import Fix, configure_lines
-from railbed.rules.judgement import Judgement, fail, ok, skip
+from railbed.rules.judgement import Judgement, fail, ok
 from railbed.rules.rule import Rule
 
 
@@ -38,9 +39,6 @@ def judge(switch: SwitchView) -> Iterator[Judgement]:
     """Look for a class that is paused on the policy's priority."""
     wanted, mtu = switch.policy.priority, switch.policy.switch_mtu
     expected = f"pause on priority {wanted}, MTU {mtu}"
-    if not switch.policy.pfc:
-        yield skip("the policy has PFC off")
-        return
     qos = qos_of(switch)
     policy, item = qos.system.network_qos, qos.no_drop_class
     if item is None:
@@ -74,5 +72,6 @@ RULE = Rule(
     scope="switch",
     needs=QOS_PROBES,
     judge=judge,
+    unless=no_pfc,
     doc=__doc__,
 )

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from railbed.check.shared.applies import no_pfc
 from railbed.check.shared.nexus.qos import no_port, port_name_of
 from railbed.check.site import SwitchPortView
 from railbed.model.fix import Fix, configure_lines
@@ -39,9 +40,7 @@ EXPECTED = "watchdog on"
 
 def judge(port: SwitchPortView) -> Iterator[Judgement]:
     """Look at the watchdog's state on the port."""
-    if not port.policy.pfc:
-        yield skip("the policy has PFC off")
-    elif port.read(version.PROBE).is_nexus_5000:
+    if port.read(version.PROBE).is_nexus_5000:
         yield skip("this Nexus has no PFC watchdog")
     else:
         yield _judge(port)
@@ -80,5 +79,6 @@ RULE = Rule(
     scope="switch port",
     needs=(watchdog.PROBE, running_qos.PROBE, version.PROBE, interface.PROBE),
     judge=judge,
+    unless=no_pfc,
     doc=__doc__,
 )

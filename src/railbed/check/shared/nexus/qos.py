@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import wraps
 from typing import Any, Literal
 
 from railbed.check.site import SwitchPortView, SwitchView
@@ -152,19 +151,6 @@ def speed_gbps(port: SwitchPortView) -> float | None:
     cluster = port.switch.site.cluster
     end = next((cable for cable in cables(cluster) if cable.switch_port == port.port), None)
     return cluster.rails[end.port.rail].speed if end else None
-
-
-def on_lossless_ports(judge: JudgePort) -> JudgePort:
-    """Skip if the policy uses neither PFC nor ECN."""
-
-    @wraps(judge)
-    def judge_port(port: SwitchPortView) -> Iterator[Judgement]:
-        if not port.policy.pfc and not port.policy.ecn:
-            yield skip("the policy has PFC and ECN off")
-        else:
-            yield from judge(port)
-
-    return judge_port
 
 
 def no_port(port: SwitchPortView) -> Judgement:

@@ -10,8 +10,7 @@ from railbed.bench.compare.experiment import Arm, Experiment
 from railbed.bench.compare.run import Ongoing, compare_arms
 from railbed.bench.compare.visits import FirstVisit
 from railbed.catalog import choose
-from railbed.check.book import CHECK_BOOK
-from railbed.check.needs import probes_needed
+from railbed.check.book import CHECK_BOOK, probes_needed
 from railbed.check.run import read_devices
 from railbed.check.site import Site
 from railbed.configure.plan import make_plan

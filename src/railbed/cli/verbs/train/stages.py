@@ -7,9 +7,8 @@ from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import replace
 from pathlib import Path
 
-from railbed.check.book import essential_checks, restart_checks
+from railbed.check.book import essential_checks, probes_needed, restart_checks
 from railbed.check.changed import LaunchState
-from railbed.check.needs import probes_needed
 from railbed.check.rules import other_run, rendezvous_free, torch_equal
 from railbed.check.run import check
 from railbed.cli.background.runs import jobs_in_progress
