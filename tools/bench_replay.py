@@ -24,10 +24,10 @@ from pathlib import Path
 from string import Template
 
 from pydantic_core import from_json
-
-from railbed.transport.record import Recorder
 from tests.support.recordings import FOLDER, VARIABLES, recorded_output
 from tests.support.rulecase import load_yaml
+
+from railbed.transport.record import Recorder
 
 RECORDING = FOLDER / "two-roce-vms.yaml"
 FIRST_ADDRESS = IPv4Address("10.250.0.1")

@@ -11,6 +11,7 @@ from typing import Any
 
 from typer.main import get_command
 
+from railbed.bench.book import BENCH_BOOK
 from railbed.capture.book import CAPTURE_BOOK
 from railbed.check.book import CHECK_BOOK
 from railbed.cli.main import make_app
@@ -47,6 +48,7 @@ def pages() -> Mapping[str, str]:
         "checks.md": GENERATED + checks_page(),
         "diagnose.md": GENERATED + diagnose_page(),
         "capture.md": GENERATED + capture_page(),
+        "bench.md": GENERATED + bench_page(),
         "probes.md": GENERATED + probes_page(),
         "records.md": GENERATED + records_page(),
         "metrics.md": GENERATED + metrics_page(),
@@ -96,6 +98,12 @@ def capture_page() -> str:
     """Return one section per rule of capture."""
     text = f"The {len(CAPTURE_BOOK.rules)} rules of `railbed capture`; `railbed capture --explain RULE` explains one."
     return _rules_page("What capture recognises", text, "recognises", CAPTURE_BOOK)
+
+
+def bench_page() -> str:
+    """Return one section per rule of bench."""
+    text = f"The {len(BENCH_BOOK.rules)} rules of `railbed bench`; `railbed bench --explain RULE` explains one."
+    return _rules_page("What bench judges", text, "requirement", BENCH_BOOK)
 
 
 def _rules_page(title: str, text: str, column: str, book: RuleBook[Any]) -> str:

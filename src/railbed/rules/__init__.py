@@ -1,4 +1,4 @@
-"""rules: what the rules of check, diagnose and capture share. Start with `rule.py`, then `engine.py`.
+"""rules: what the rules of check, diagnose, capture and bench share. Start with `rule.py`, then `engine.py`.
 
 rule        the form of a rule, and why one may not judge a subject
 judgement   what a rule concludes about a subject, and the proof of it
