@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from railbed.check.site import PortView
-from railbed.model.cabling import Cable, Neighbour, cable_of, partner_of
+from railbed.model.cabling import Cable, Neighbour, partner_of
 from railbed.model.cluster import Port
 from railbed.probes import ip_link, lldp
 from railbed.rules.judgement import Judgement, fail, ok, unknown, warn
@@ -38,7 +38,7 @@ RIGHT, OTHER_NAME, WRONG = "right", "right port of a device with another name", 
 def judge(port: PortView) -> Iterator[Judgement]:
     """Compare the neighbour with the file."""
     cluster = port.node.site.cluster
-    cable = cable_of(cluster, port.node.name, port.port)
+    cable = port.node.site.cabling.of_node(port.node.name, port.port)
     partner = partner_of(cluster, port.node.name, port.port)
     neighbours = port.read(lldp.PROBE).interfaces.get(port.port.netdev, ())
     if cable:
@@ -90,8 +90,9 @@ def _describe(neighbour: Neighbour) -> str:
 
 
 def _unless(port: PortView) -> str:
-    place = (port.node.site.cluster, port.node.name, port.port)
-    return "" if cable_of(*place) or partner_of(*place) else "the cluster file names no switch port for it"
+    site, name = port.node.site, port.node.name
+    is_cabled = site.cabling.of_node(name, port.port) or partner_of(site.cluster, name, port.port)
+    return "" if is_cabled else "the cluster file names no switch port for it"
 
 
 RULE = Rule(

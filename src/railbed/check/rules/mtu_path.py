@@ -33,7 +33,6 @@ from railbed.check.shared.applies import no_peer
 from railbed.check.shared.wording import grouped, some
 from railbed.check.site import PortView
 from railbed.model.cluster import Port
-from railbed.model.pairs import pairs_of
 from railbed.model.text.amount import plural
 from railbed.probes import ping_mtu
 from railbed.probes.ping_mtu import Ping
@@ -51,7 +50,7 @@ def judge(port: PortView) -> Iterator[Judgement]:
     """Gather the outcomes of the pings to each peer; one finding lists all failures."""
     mtu = port.mtu
     own, excess = _pings(port)
-    up = {node.name for node in port.node.site.nodes}
+    up = port.node.site.names
     results = {}
     for name, peer in _tested(port, own):
         small = own.get((peer.address, ping_mtu.small_size(peer.address)))
@@ -70,12 +69,11 @@ def _pings(port: PortView) -> tuple[Pings, str]:
     return own, again.load.excess if again and again.load else ""
 
 
-def _tested(port: PortView, own: Pings) -> Iterator[tuple[str, Port]]:
-    """Yield the peers that are to be tested, and others that were tested as well."""
-    cluster, name = port.node.site.cluster, port.node.name
-    wanted = {pair.peer_port.address for pair in pairs_of(cluster, name) if pair.port == port.port}
-    tested = {address for address, _ in own}
-    return ((name, peer) for name, peer in cluster.peers(name, port.port) if peer.address in wanted | tested)
+def _tested(port: PortView, own: Pings) -> list[tuple[str, Port]]:
+    """Return the peers that are to be tested, and others that were tested as well."""
+    pairs, name = port.node.site.pairs, port.node.name
+    wanted = {pair.peer_port.address for pair in pairs.of(name) if pair.port == port.port}
+    return pairs.peers_at(name, port.port, wanted.union(address for address, _ in own))
 
 
 def _summary(results: dict[str, str], expected: str, evidence: str, excess: str) -> Judgement:

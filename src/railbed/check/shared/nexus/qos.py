@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from railbed.check.site import SwitchPortView, SwitchView
-from railbed.model.cabling import cables
 from railbed.model.cluster import Policy
 from railbed.model.probe import Probe
 from railbed.parsing.nexus.answer import find_port
@@ -148,9 +147,9 @@ def speed_gbps(port: SwitchPortView) -> float | None:
     own = interface_of(port)
     if own and own.up and own.speed_mbps:
         return own.speed_mbps / 1000
-    cluster = port.switch.site.cluster
-    end = next((cable for cable in cables(cluster) if cable.switch_port == port.port), None)
-    return cluster.rails[end.port.rail].speed if end else None
+    site = port.switch.site
+    cable = site.cabling.of_switch(port.switch.name, port.port)
+    return site.cluster.rails[cable.port.rail].speed if cable else None
 
 
 def no_port(port: SwitchPortView) -> Judgement:
