@@ -74,6 +74,7 @@ bench: setup-dev
 	@$(BIN)/python -m tools.bench_check
 	@$(BIN)/python -m tools.bench_lab
 	@$(BIN)/python -m tools.bench_scale
+	@$(BIN)/python -m tools.bench_replay
 	@$(BIN)/python -m tools.bench_configure
 	@$(BIN)/python -m tools.bench_series
 	@$(BIN)/python -m tools.bench_allreduce

@@ -17,15 +17,13 @@ pytestmark = pytest.mark.xdist_group("source")
 LAYERS = (
     {"cli", "web", "__main__"},
     {"discover", "check", "configure", "bench", "train", "watch", "capture", "diagnose", "simulate", "report", "lab"},
-    {"fleet", "probes", "launch", "collective"},
+    {"fleet", "probes", "launch", "collective", "rules"},
     {"transport", "store", "clusterfile", "catalog"},
     {"yamlfile", "present", "parsing"},
     {"model", "errors", "__init__"},
 )
 SIDEWAYS = {
-    ("capture", "check"),
     ("configure", "check"),
-    ("diagnose", "check"),
     ("fleet", "probes"),
     ("launch", "fleet"),
     ("launch", "probes"),
@@ -96,9 +94,12 @@ def test_heavy_parts_stay_where_they_belong() -> None:
 @pytest.mark.parametrize(
     ("part", "planted"),
     [
-        ("probes", "from railbed.check.rule import Check"),
-        ("probes", "def late():\n    from railbed.check.rule import Check"),
-        ("probes", "import railbed.check.rule"),
+        ("probes", "from railbed.rules.rule import Rule"),
+        ("probes", "def late():\n    from railbed.check.book import CHECK_BOOK"),
+        ("probes", "import railbed.check.book"),
+        ("rules", "from railbed.check.site import Site"),
+        ("capture", "from railbed.check.site import Site"),
+        ("diagnose", "from railbed.check.site import Site"),
         ("probes", "from railbed import check"),
         ("check", "from railbed.discover import run"),
         ("discover", "if True:\n    import railbed.check.run"),
@@ -114,7 +115,8 @@ def test_a_planted_import_is_caught(part: str, planted: str) -> None:
 @pytest.mark.parametrize(
     ("part", "fine"),
     [
-        ("configure", "from railbed.check.rule import Check"),
+        ("configure", "from railbed.check.book import CHECK_BOOK"),
+        ("capture", "from railbed.rules.rule import Rule"),
         ("check", "from railbed.probes import ip_link"),
         ("cli", "from railbed.check.run import check"),
         ("store", "from railbed import __version__"),

@@ -16,10 +16,10 @@ from typer.main import get_command
 
 from railbed.capture import marked
 from railbed.capture.analysis import checksums
-from railbed.capture.judge import all_rules
-from railbed.check.judge import all_checks
+from railbed.capture.book import CAPTURE_BOOK
+from railbed.check.book import CHECK_BOOK
 from railbed.cli.main import make_app
-from railbed.diagnose.judge import all_rules as rules_of_diagnose
+from railbed.diagnose.book import DIAGNOSE_BOOK
 from railbed.model.record import WRONG
 from railbed.store.records import read_record
 from tests.captures.cases import delivery, marking, reaction, recorder, route
@@ -44,14 +44,14 @@ def test_case(case: Case) -> None:
             assert finding.certainty
 
 
-@pytest.mark.parametrize("name", sorted(all_rules()))
+@pytest.mark.parametrize("name", sorted(CAPTURE_BOOK.rules))
 def test_every_rule_has_cases_and_a_page(name: str) -> None:
     verdicts = {expected[0] for case in CASES if case.rule == name for expected in case.expected}
     assert verdicts & set(WRONG), "no positive case"
     assert "ok" in verdicts, "no case that nearly is one"
-    rule = all_rules()[name]
+    rule = CAPTURE_BOOK.rules[name]
     assert all(rule.sections.values())
-    assert {*rule.yields_to, *rule.yields_anywhere} <= all_rules().keys()
+    assert {*rule.yields_to, *rule.yields_anywhere} <= CAPTURE_BOOK.rules.keys()
 
 
 def test_only_what_was_sent_again_is_certainly_lost() -> None:
@@ -73,18 +73,18 @@ def test_nobody_who_recorded_both_ends_is_told_to_record_both_ends() -> None:
 
 
 def test_no_rules_explain_each_other() -> None:
-    graph = {rule.name: {*rule.yields_to, *rule.yields_anywhere} for rule in all_rules().values()}
-    assert set(TopologicalSorter(graph).static_order()) == all_rules().keys()
+    graph = {rule.name: {*rule.yields_to, *rule.yields_anywhere} for rule in CAPTURE_BOOK.rules.values()}
+    assert set(TopologicalSorter(graph).static_order()) == CAPTURE_BOOK.rules.keys()
 
 
 def test_a_name_means_one_rule() -> None:
-    assert not all_rules().keys() & (all_checks().keys() | rules_of_diagnose().keys())
+    assert not CAPTURE_BOOK.rules.keys() & (CHECK_BOOK.rules.keys() | DIAGNOSE_BOOK.rules.keys())
 
 
-@pytest.mark.parametrize("name", sorted(all_rules()))
+@pytest.mark.parametrize("name", sorted(CAPTURE_BOOK.rules))
 def test_the_next_command_works_when_typed(name: str) -> None:
     """Commands of railbed parse and name rules that exist; others are of standard tools, or of the switch."""
-    commands = [text for text in re.findall(r"`([^`]*)`", all_rules()[name].fix) if " " in text]
+    commands = [text for text in re.findall(r"`([^`]*)`", CAPTURE_BOOK.rules[name].fix) if " " in text]
     assert commands
     for command in commands:
         tool, *words = command.split()
@@ -94,12 +94,12 @@ def test_the_next_command_works_when_typed(name: str) -> None:
         app: Any = get_command(make_app([words[0]]))  # typer hides what a group is
         verb = app.commands[words[0]]
         parameters = verb.make_context(verb.name, words[1:]).params
-        assert set(parameters.get("rules") or ()) <= all_checks().keys(), command
+        assert set(parameters.get("rules") or ()) <= CHECK_BOOK.rules.keys(), command
 
 
 def thresholds() -> Iterator[tuple[str, str]]:
     """Yield the modules of rules, and what they share, with the names of the numbers that are defined there."""
-    modules = {sys.modules[rule.judge.__module__] for rule in all_rules().values()} | {*SHARED}
+    modules = {sys.modules[rule.judge.__module__] for rule in CAPTURE_BOOK.rules.values()} | {*SHARED}
     for module in sorted(modules, key=lambda module: module.__name__):
         for key, value in vars(module).items():
             defined = re.search(rf"^{key} = ", getsource(module), re.MULTILINE)
@@ -111,7 +111,7 @@ def thresholds() -> Iterator[tuple[str, str]]:
 def test_another_threshold_gives_other_verdicts(module: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     value = getattr(sys.modules[module], name)
     shared = module in {shared.__name__ for shared in SHARED}
-    rules = [rule for rule in all_rules().values() if shared or rule.judge.__module__ == module]
+    rules = [rule for rule in CAPTURE_BOOK.rules.values() if shared or rule.judge.__module__ == module]
     cases = [case for case in CASES if case.rule in {rule.name for rule in rules}]
     importing = {rule.judge.__module__ for rule in rules if shared} - {it for it, _ in thresholds()}
     for factor in FACTORS:

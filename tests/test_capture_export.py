@@ -14,13 +14,14 @@ import pytest
 from railbed.capture.analysis.analyse import analyse
 from railbed.capture.analysis.context import Context
 from railbed.capture.analysis.results import Analysis
+from railbed.capture.book import CAPTURE_BOOK
 from railbed.capture.export import Exported, export_recordings, merge
 from railbed.capture.export.comments import CORRUPT, TEXTS, comments_of
 from railbed.capture.files import read_recording
-from railbed.capture.judge import judge
 from railbed.capture.packets import Kind
 from railbed.clusterfile import loads
 from railbed.errors import UsageError
+from railbed.rules.engine import judge
 from tests.captures import files, scenes
 from tests.captures.cases.case import at
 from tests.captures.cases.delivery import corrupt
@@ -54,7 +55,7 @@ def paths(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 def exported(paths: list[Path], tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Exported, Analysis]:
     target = tmp_path_factory.mktemp("exported") / "all.pcapng"
     analysis = analysed(paths)
-    return target, export_recordings(analysis, paths, target, judge(analysis)), analysis
+    return target, export_recordings(analysis, paths, target, list(judge(CAPTURE_BOOK, analysis))), analysis
 
 
 def test_every_packet_once_in_order_on_one_clock(exported: tuple[Path, Exported, Analysis]) -> None:
@@ -77,7 +78,7 @@ def test_many_small_batches_give_the_same(
 ) -> None:
     target, _, analysis = exported
     monkeypatch.setattr(merge, "MOST_AT_ONCE", 7)
-    export_recordings(analysis, paths, tmp_path / "small.pcapng", judge(analysis))
+    export_recordings(analysis, paths, tmp_path / "small.pcapng", list(judge(CAPTURE_BOOK, analysis)))
     assert (tmp_path / "small.pcapng").read_bytes() == target.read_bytes()
 
 
@@ -153,7 +154,7 @@ def test_a_checksum_that_the_verdict_calls_not_computed_is_not_called_wrong(wron
     bits = comments_of(analysis, recording).texts
     assert TEXTS[CORRUPT] == "the ICRC is wrong"
     assert int((bits >> CORRUPT & 1).sum()) == commented
-    verdicts = [finding.observed for finding in judge(analysis) if finding.check == "delivery_corrupt"]
+    verdicts = [finding.observed for finding in judge(CAPTURE_BOOK, analysis) if finding.check == "delivery_corrupt"]
     assert any(f"{commented} of 100 packets is wrong" in observed for observed in verdicts) == bool(commented)
 
 

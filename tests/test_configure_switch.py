@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from railbed import clusterfile
-from railbed.check.judge import all_checks
+from railbed.check.book import CHECK_BOOK
 from railbed.model.cluster import Cluster, Login, Nxapi, Secret
 from tests.support.background import Background
 from tests.support.cli import Result, environment
@@ -29,7 +29,7 @@ from tests.support.labs import SWITCH_PASSWORD, RunningLab, cache_variables
 
 pytestmark = [pytest.mark.netns, pytest.mark.xdist_group("configure")]
 PASSWORD = Secret(env="NEXUS_PASSWORD")
-RULES = sorted(name for name in all_checks() if name.startswith(("switch_", "cable_")))
+RULES = sorted(name for name in CHECK_BOOK.rules if name.startswith(("switch_", "cable_")))
 
 
 @pytest.fixture

@@ -13,11 +13,12 @@ from pydantic_core import to_json
 from typer.main import get_command
 
 from railbed.bench import experiments, suites
-from railbed.check.judge import all_checks
+from railbed.check.book import CHECK_BOOK
 from railbed.cli.main import make_app
-from railbed.diagnose.judge import all_rules, diagnose
+from railbed.diagnose.book import DIAGNOSE_BOOK
 from railbed.model.record import WRONG, Verdict
 from railbed.model.series import METERS
+from railbed.rules.engine import judge
 from railbed.store.records import read_record
 from tests.support.diagnosecase import CASES, evidence_of, load_case, read_case
 
@@ -34,7 +35,7 @@ NEEDS_NOTHING = {"node_clock", "path_changed", "training_restart", "run_unstored
 @pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_case(path: Path) -> None:
     case = read_case(path)
-    findings = case.judge(None if path.parent.name == TOGETHER else [all_rules()[path.parent.name]])
+    findings = case.judge(None if path.parent.name == TOGETHER else [DIAGNOSE_BOOK.rules[path.parent.name]])
     assert case.shown(findings) == case.expected
     for finding in findings:
         assert finding.observed
@@ -45,27 +46,29 @@ def test_case(path: Path) -> None:
             assert finding.certainty
 
 
-@pytest.mark.parametrize("name", sorted(all_rules()))
+@pytest.mark.parametrize("name", sorted(DIAGNOSE_BOOK.rules))
 def test_every_rule_has_cases_and_a_page(name: str) -> None:
     expected = [load_case(path)["expect"] for path in FILES if path.parent.name == name]
     verdicts = [{finding["verdict"] for finding in findings} for findings in expected]
     assert any(verdict in WRONG for case in verdicts for verdict in case), "no positive case"
     assert {"ok"} in verdicts, "no case that nearly is one"
-    rule = all_rules()[name]
+    rule = DIAGNOSE_BOOK.rules[name]
     assert all(rule.sections.values())
     assert set(rule.needs) <= METERS.keys()
-    assert {*rule.yields_to, *rule.yields_anywhere} <= all_rules().keys()
+    assert {*rule.yields_to, *rule.yields_anywhere} <= DIAGNOSE_BOOK.rules.keys()
 
 
 def test_no_rules_explain_each_other() -> None:
-    graph = {rule.name: {*rule.yields_to, *rule.yields_anywhere} for rule in all_rules().values()}
-    assert set(TopologicalSorter(graph).static_order()) == all_rules().keys()
+    graph = {rule.name: {*rule.yields_to, *rule.yields_anywhere} for rule in DIAGNOSE_BOOK.rules.values()}
+    assert set(TopologicalSorter(graph).static_order()) == DIAGNOSE_BOOK.rules.keys()
 
 
-@pytest.mark.parametrize("name", sorted(all_rules()))
+@pytest.mark.parametrize("name", sorted(DIAGNOSE_BOOK.rules))
 def test_the_next_command_works_when_typed(name: str) -> None:
     """Commands of railbed parse and name things that exist; others are of standard tools, or of the switch."""
-    commands = [text for text in re.findall(r"`([^`]*)`", all_rules()[name].fix) if " " in text or text in TOOLS]
+    commands = [
+        text for text in re.findall(r"`([^`]*)`", DIAGNOSE_BOOK.rules[name].fix) if " " in text or text in TOOLS
+    ]
     assert commands
     for command in commands:
         tool, *words = command.split()
@@ -75,13 +78,13 @@ def test_the_next_command_works_when_typed(name: str) -> None:
         app: Any = get_command(make_app([words[0]]))  # typer hides what a group is
         verb = app.commands[words[0]]
         parameters = verb.make_context(verb.name, words[1:]).params
-        assert set(parameters.get("rules") or ()) <= all_checks().keys(), command
+        assert set(parameters.get("rules") or ()) <= CHECK_BOOK.rules.keys(), command
         assert parameters.get("suite", "tcp") in suites.names(), command
         assert parameters.get("experiment") in (None, *experiments.names()), command
 
 
 def test_without_series_rules_are_skipped_with_the_reason() -> None:
-    findings = diagnose(evidence_of({}))
+    findings = list(judge(DIAGNOSE_BOOK, evidence_of({})))
     assert {finding.check for finding in findings if finding.verdict is not Verdict.SKIPPED} == NEEDS_NOTHING
-    assert {finding.check for finding in findings} == all_rules().keys()
+    assert {finding.check for finding in findings} == DIAGNOSE_BOOK.rules.keys()
     assert all(finding.observed for finding in findings)

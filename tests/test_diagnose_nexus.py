@@ -7,14 +7,15 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from railbed import clusterfile
+from railbed.diagnose.book import DIAGNOSE_BOOK
 from railbed.diagnose.evidence import Evidence
-from railbed.diagnose.judge import diagnose
 from railbed.fleet.sample.switch_series import series_of
 from railbed.fleet.sample.switches import PROBES
 from railbed.model.reading import Known
 from railbed.model.record import WRONG, Verdict
 from railbed.model.series import Sample, Series
 from railbed.probes.outputs import parse_output
+from railbed.rules.engine import judge
 from railbed.store.series import SeriesWriter
 from railbed.store.timeline import Timeline
 from switchlab.nexus.model.switch import Switch
@@ -93,7 +94,7 @@ def pauses(rate: int, direction: str = "rx", node: str = "a") -> Mapping[Series,
     ids=lambda value: value[0] if isinstance(value, tuple) else "",
 )
 def test_a_signature_is_recognised(drive: Drive, hosts: Mapping[Series, int], verdict: tuple[str, str, str]) -> None:
-    findings = diagnose(sampled(connected("n9k", LOSSLESS), drive, hosts))
+    findings = list(judge(DIAGNOSE_BOOK, sampled(connected("n9k", LOSSLESS), drive, hosts)))
     wrong = [finding for finding in findings if finding.verdict in WRONG]
     assert [(finding.check, finding.subject, finding.verdict) for finding in wrong] == [verdict]
     assert wrong[0].since == STARTED + (FAULT.start - 1) * INTERVAL
@@ -110,7 +111,7 @@ def test_a_signature_is_recognised(drive: Drive, hosts: Mapping[Series, int], ve
     ids=["traffic", "marked-and-paused", "drops-of-the-default-queue"],
 )
 def test_what_is_normal_is_not(drive: Drive, hosts: Mapping[Series, int]) -> None:
-    findings = diagnose(sampled(connected("n9k", LOSSLESS), drive, hosts))
+    findings = list(judge(DIAGNOSE_BOOK, sampled(connected("n9k", LOSSLESS), drive, hosts)))
     assert [finding for finding in findings if finding.verdict in WRONG] == []
     judged = {finding.check for finding in findings if finding.verdict is Verdict.OK}
     assert judged >= {"pause_host_off", "congestion_ecn_late", "path_mtu", "loss_lossless_queue", "pause_storm"}
@@ -125,5 +126,5 @@ def test_wred_that_drops_on_the_lossless_queue(queue: int, verdicts: list[str]) 
         switch.add(SECOND, "wred_drops", 25)
         switch.add(SECOND, "drop_packets", 25, group=queue)
 
-    findings = diagnose(sampled(connected("n9k-ale"), drive, pauses(0)))
+    findings = list(judge(DIAGNOSE_BOOK, sampled(connected("n9k-ale"), drive, pauses(0))))
     assert [finding.check for finding in findings if finding.verdict in WRONG] == verdicts

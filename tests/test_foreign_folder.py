@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import railbed as package
-from railbed.check.judge import all_checks, judge_site
+from railbed.check.book import CHECK_BOOK
 from railbed.cli.site import built_in_local
 from railbed.launch.job import rank_starts
 from railbed.launch.node.spawn import Spawner
@@ -20,6 +20,7 @@ from railbed.launch.protocol import SAFE_PATH
 from railbed.model.cluster import Cluster, Node
 from railbed.model.fix import RunStep
 from railbed.probes.outputs import all_probes
+from railbed.rules.engine import judge
 from railbed.train.capacity.libraries import missing_libraries_command
 from tests.support.cli import RAILBED, railbed
 from tests.support.rulecase import CASES, load_yaml, site_of
@@ -89,7 +90,7 @@ def test_every_python_on_a_node_is_isolated(tmp_path: Path) -> None:
     cluster = Cluster(name="c", nodes={"a": Node(host="a")})
     scripts = [probe.command_for(cluster, "a") for probe in all_probes().values() if probe.runs_on == "node"]
     for path in [path for path in sorted(CASES.glob("*/*.yaml")) if "python" in path.read_text()]:
-        for finding in judge_site([all_checks()[path.parent.name]], site_of(load_yaml(path))):
+        for finding in judge(CHECK_BOOK, site_of(load_yaml(path)), [CHECK_BOOK.rules[path.parent.name]]):
             steps = (*finding.fix.apply, *finding.fix.undo) if finding.fix else ()
             scripts += [step.command for step in steps if isinstance(step, RunStep) and "python" in step.command]
     calls = [words for calls in shell.calls_of([script for script in scripts if "python" in script]) for words in calls]

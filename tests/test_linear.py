@@ -29,7 +29,7 @@ CASES = Path(__file__).parent / "cases"
 PARTS = 12
 MUCH_SECONDS = 4.0
 """Processor time that no reader needs for five hundred lines; what is exponential passes it by far."""
-OUR_OWN_TEXT = ["railbed.check.form"]
+OUR_OWN_TEXT = ["railbed.rules.rule"]
 """Reads the docstrings of rules."""
 
 

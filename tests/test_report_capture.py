@@ -11,7 +11,7 @@ from tools.record_examples import EXAMPLES
 
 from railbed.capture.analysis.analyse import analyse
 from railbed.capture.analysis.context import Context
-from railbed.capture.judge import judge
+from railbed.capture.book import CAPTURE_BOOK
 from railbed.capture.records import records_of
 from railbed.clusterfile import loads
 from railbed.model.events import IncastSeen, PortPaused, RecordingRead
@@ -22,6 +22,7 @@ from railbed.report.formats.data import as_csv, as_json
 from railbed.report.formats.html import as_html
 from railbed.report.formats.markdown import as_markdown
 from railbed.report.reading.run import RunData
+from railbed.rules.engine import judge
 from railbed.store import RunSummary, open_run
 from tests.captures import scenes
 from tests.captures.exchange import FIRST, SECOND, port
@@ -50,7 +51,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
                         dropped=0,
                     )
                 )
-            records: list[Record] = [*records_of(analysis), *judge(analysis)]
+            records: list[Record] = [*records_of(analysis), *judge(CAPTURE_BOOK, analysis)]
             for record in records:
                 run.append(record)
             run.finish("done", 1)

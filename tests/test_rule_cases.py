@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 from pydantic_core import to_json, to_jsonable_python
 
-from railbed.check.judge import all_checks, essential_checks, judge_site
+from railbed.check.book import CHECK_BOOK, essential_checks
 from railbed.check.site import Site
 from railbed.model.fix import ConfigStep, FileStep, Fix, RunStep
 from railbed.model.probe import Probe
 from railbed.model.reading import DeviceFacts, Unknown
 from railbed.model.record import Finding, Verdict
+from railbed.rules.engine import judge
 from railbed.store.records import read_record
 from tests.support.rulecase import CASES, cluster_of, load_yaml, site_of
 
@@ -26,7 +27,7 @@ FILES = sorted(CASES.glob("*/*.yaml"))
 @pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_case(path: Path) -> None:
     case = load_yaml(path)
-    findings = list(judge_site([all_checks()[path.parent.name]], site_of(case)))
+    findings = list(judge(CHECK_BOOK, site_of(case), [CHECK_BOOK.rules[path.parent.name]]))
     result = [to_jsonable_python(finding) for finding in findings]
     expected: list[dict[str, Any]] = case["expect"]
     shown = [_shown(finding, wanted) for finding, wanted in zip(result, expected, strict=False)]
@@ -44,7 +45,7 @@ def test_case(path: Path) -> None:
 @pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_findings_have_names_rather_than_placeholders(path: Path) -> None:
     """The page of a rule has `ip link set dev IF up`; a finding about an interface has its name."""
-    for finding in judge_site([all_checks()[path.parent.name]], site_of(load_yaml(path))):
+    for finding in judge(CHECK_BOOK, site_of(load_yaml(path)), [CHECK_BOOK.rules[path.parent.name]]):
         for text in (finding.expected, finding.observed, finding.remedy):
             assert not PLACEHOLDERS.search(text), text
 
@@ -60,7 +61,7 @@ def test_training_needs_no_second_reading(name: str, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(DeviceFacts, "again", again)
     for path in (CASES / name).glob("*.yaml"):
-        list(judge_site([all_checks()[name]], site_of(load_yaml(path))))
+        list(judge(CHECK_BOOK, site_of(load_yaml(path)), [CHECK_BOOK.rules[name]]))
 
 
 def _shown(finding: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]:
@@ -92,23 +93,23 @@ def _check_fix(finding: Finding, fix: Fix) -> None:
     assert read_record(to_json(finding)) == finding
 
 
-@pytest.mark.parametrize("name", sorted(all_checks()))
+@pytest.mark.parametrize("name", sorted(CHECK_BOOK.rules))
 def test_every_rule_has_cases_and_a_page(name: str) -> None:
     verdicts = {item["verdict"] for path in FILES if path.parent.name == name for item in load_yaml(path)["expect"]}
     assert "ok" in verdicts
     assert verdicts & {"fail", "warn"}
-    check = all_checks()[name]
+    check = CHECK_BOOK.rules[name]
     if check.needs:
         assert "unknown" in verdicts
     assert all(check.sections.values())
 
 
-@pytest.mark.parametrize("name", sorted(name for name, check in all_checks().items() if check.needs))
+@pytest.mark.parametrize("name", sorted(name for name, check in CHECK_BOOK.rules.items() if check.needs))
 def test_without_readings_a_rule_is_unknown(name: str) -> None:
     """On the cluster of each of its cases, with nothing read: never `ok`, and `unknown` on at least one of them."""
-    check = all_checks()[name]
+    check = CHECK_BOOK.rules[name]
     nothing = Unknown(reason="not read")
-    readings = {probe.name: (nothing, nothing) for probe in check.needs}
+    readings = {probe.name: (nothing, nothing) for probe in check.probes}
     verdicts = set()
     for path in FILES:
         if path.parent.name == name:
@@ -116,6 +117,6 @@ def test_without_readings_a_rule_is_unknown(name: str) -> None:
             devices = {
                 name: DeviceFacts(device=name, readings=readings) for name in (*cluster.nodes, *cluster.switches)
             }
-            verdicts |= {finding.verdict for finding in judge_site([check], Site(cluster, devices))}
+            verdicts |= {finding.verdict for finding in judge(CHECK_BOOK, Site(cluster, devices), [check])}
     assert Verdict.UNKNOWN in verdicts
     assert Verdict.OK not in verdicts

@@ -11,12 +11,15 @@ from typing import Any
 
 from typer.main import get_command
 
-from railbed.capture.judge import all_rules as rules_of_capture
-from railbed.check.judge import all_checks
-from railbed.check.rule import Check
+from railbed.bench.book import BENCH_BOOK
+from railbed.capture.book import CAPTURE_BOOK
+from railbed.check.book import CHECK_BOOK
 from railbed.cli.main import make_app
-from railbed.diagnose.judge import all_rules
+from railbed.diagnose.book import DIAGNOSE_BOOK
+from railbed.model.probe import Probe
 from railbed.probes.outputs import all_probes
+from railbed.rules.book import RuleBook
+from railbed.rules.rule import Rule
 from tools.cluster_reference import cluster_file_page, cluster_schema
 from tools.metrics_reference import metrics_page
 from tools.recipe_reference import recipe_page
@@ -45,6 +48,7 @@ def pages() -> Mapping[str, str]:
         "checks.md": GENERATED + checks_page(),
         "diagnose.md": GENERATED + diagnose_page(),
         "capture.md": GENERATED + capture_page(),
+        "bench.md": GENERATED + bench_page(),
         "probes.md": GENERATED + probes_page(),
         "records.md": GENERATED + records_page(),
         "metrics.md": GENERATED + metrics_page(),
@@ -72,73 +76,70 @@ def _help(title: str, text: str) -> str:
 
 
 def checks_page() -> str:
-    """Return one section per rule, from its docstring."""
-    checks = all_checks()
-    parts = [
-        "# Checks\n",
-        f"The {len(checks)} rules of `railbed check`. `railbed check RULE…` runs some of them; `railbed check "
-        "--explain RULE` explains one.\n",
+    """Return one section per rule of check."""
+    text = (
+        f"The {len(CHECK_BOOK.rules)} rules of `railbed check`. `railbed check RULE…` runs some of them; "
+        "`railbed check --explain RULE` explains one.\n\n"
         "Training depends on those marked *: if one of them is unknown and none failed, `check` ends with 3. "
-        "Those marked † are judged only if they are named.\n",
-        "| rule | judges | requirement |\n|---|---|---|",
-        *(
-            f"| [{name}](#{name}){_mark(check)} | {SCOPES[check.scope]} | {check.title} |"
-            for name, check in checks.items()
-        ),
-        "",
-    ]
-    for name, check in checks.items():
-        parts.append(f"## {name}\n")
-        parts += [f"**{heading}.** {text}\n" for heading, text in check.sections.items()]
-        if check.needs:
-            parts.append(f"**Reads.** {', '.join(f'[{probe.name}](probes.md)' for probe in check.needs)}\n")
-    return "\n".join(parts)
-
-
-def _mark(check: Check[Any]) -> str:
-    return " *" if check.essential else " †" if check.on_request else ""
+        "Those marked † are judged only if they are named."
+    )
+    return _rules_page("Checks", text, "requirement", CHECK_BOOK)
 
 
 def diagnose_page() -> str:
-    """Return one section per rule of diagnose, from its docstring."""
-    rules = all_rules()
-    parts = [
-        "# What diagnose recognises\n",
-        f"The {len(rules)} rules of `railbed diagnose`; `railbed diagnose --explain RULE` explains one.\n",
-        "| rule | judges | recognises |\n|---|---|---|",
-        *(f"| [{name}](#{name}) | {SCOPES[rule.scope]} | {rule.title} |" for name, rule in rules.items()),
-        "",
-    ]
-    for name, rule in rules.items():
-        parts.append(f"## {name}\n")
-        parts += [f"**{heading}.** {text}\n" for heading, text in rule.sections.items()]
-        if rule.needs:
-            parts.append(f"**Reads.** {', '.join(f'`{meter}`' for meter in rule.needs)}\n")
-    return "\n".join(parts)
+    """Return one section per rule of diagnose."""
+    text = (
+        f"The {len(DIAGNOSE_BOOK.rules)} rules of `railbed diagnose`; `railbed diagnose --explain RULE` explains one."
+    )
+    return _rules_page("What diagnose recognises", text, "recognises", DIAGNOSE_BOOK)
 
 
 def capture_page() -> str:
-    """Return one section per rule of capture, from its docstring."""
-    rules = rules_of_capture()
+    """Return one section per rule of capture."""
+    text = f"The {len(CAPTURE_BOOK.rules)} rules of `railbed capture`; `railbed capture --explain RULE` explains one."
+    return _rules_page("What capture recognises", text, "recognises", CAPTURE_BOOK)
+
+
+def bench_page() -> str:
+    """Return one section per rule of bench."""
+    text = f"The {len(BENCH_BOOK.rules)} rules of `railbed bench`; `railbed bench --explain RULE` explains one."
+    return _rules_page("What bench judges", text, "requirement", BENCH_BOOK)
+
+
+def _rules_page(title: str, text: str, column: str, book: RuleBook[Any]) -> str:
+    """Return a table of rules, and one section per rule, from its docstring."""
     parts = [
-        "# What capture recognises\n",
-        f"The {len(rules)} rules of `railbed capture`; `railbed capture --explain RULE` explains one.\n",
-        "| rule | judges | recognises |\n|---|---|---|",
-        *(f"| [{name}](#{name}) | {SCOPES[rule.scope]} | {rule.title} |" for name, rule in rules.items()),
+        f"# {title}\n",
+        f"{text}\n",
+        f"| rule | judges | {column} |\n|---|---|---|",
+        *(
+            f"| [{name}](#{name}){_mark(rule)} | {SCOPES[rule.scope]} | {rule.title} |"
+            for name, rule in book.rules.items()
+        ),
         "",
     ]
-    for name, rule in rules.items():
+    for name, rule in book.rules.items():
         parts.append(f"## {name}\n")
         parts += [f"**{heading}.** {text}\n" for heading, text in rule.sections.items()]
+        if rule.needs:
+            parts.append(f"**Reads.** {', '.join(map(_need, rule.needs))}\n")
     return "\n".join(parts)
+
+
+def _mark(rule: Rule[Any]) -> str:
+    return " *" if rule.essential else " †" if rule.on_request else ""
+
+
+def _need(need: Probe[Any] | str) -> str:
+    return f"`{need}`" if isinstance(need, str) else f"[{need.name}](probes.md)"
 
 
 def probes_page() -> str:
     """Return a table of the probes and the rules that use them."""
-    checks = all_checks().values()
+    checks = CHECK_BOOK.rules.values()
     rows = []
     for name, probe in all_probes().items():
-        users = [f"[{check.name}](checks.md#{check.name})" for check in checks if probe in check.needs]
+        users = [f"[{check.name}](checks.md#{check.name})" for check in checks if probe in check.probes]
         needs = f"`{probe.tool}`" if probe.tool else ""
         root = "yes" if probe.needs_root else ""
         rows.append(f"| {name} | {probe.title} | {probe.runs_on} | {needs} | {root} | {', '.join(users)} |")

@@ -19,12 +19,13 @@ import numpy as np
 from pydantic_core import to_jsonable_python
 from ruamel.yaml import YAML
 
+from railbed.diagnose.book import DIAGNOSE_BOOK
 from railbed.diagnose.evidence import Evidence
-from railbed.diagnose.judge import diagnose
-from railbed.diagnose.rule import Rule
 from railbed.model.cluster import Cluster
 from railbed.model.record import WRONG, Finding, Verdict
 from railbed.model.series import METERS, MISSING, Meter, Series
+from railbed.rules.engine import judge
+from railbed.rules.rule import Rule
 from railbed.store.series import Samples
 from railbed.store.series.data import Floats
 from railbed.store.series.rates import Growth, growth, values_of
@@ -164,9 +165,9 @@ class Case(NamedTuple):
     evidence: Evidence
     expected: list[dict[str, Any]]
 
-    def judge(self, rules: Iterable[Rule] | None) -> list[Finding]:
+    def judge(self, rules: Iterable[Rule[Any]] | None) -> list[Finding]:
         """Return what went wrong; if nothing did, what the chosen rules conclude."""
-        findings = diagnose(self.evidence, rules)
+        findings = list(judge(DIAGNOSE_BOOK, self.evidence, rules))
         wrong = [finding for finding in findings if finding.verdict in WRONG]
         return wrong or ([] if rules is None else findings)
 

@@ -19,14 +19,13 @@ from tools.record_examples import EXAMPLES
 from railbed.capture.methods import Method
 from railbed.capture.plan import Limits, PortPlan
 from railbed.capture.remote import Control, NodeRecorder
-from railbed.check.judge import all_checks, judge_site
-from railbed.check.rule import Check
+from railbed.check.book import CHECK_BOOK
 from railbed.check.site import Site
 from railbed.cli.slurm.history import read_history
 from railbed.clusterfile import loads
 from railbed.configure.undo_plan import NodeUndo, UndoTerms, values_before, values_of
+from railbed.diagnose.book import DIAGNOSE_BOOK
 from railbed.diagnose.evidence import Evidence
-from railbed.diagnose.judge import diagnose
 from railbed.errors import DeviceError, ParseError, UserError
 from railbed.fleet import Fleet
 from railbed.fleet.change import apply_script, guard_script
@@ -41,6 +40,8 @@ from railbed.model.fix import FileStep, Fix, Persistence, RunStep
 from railbed.model.reading import Known
 from railbed.model.series import Sample, Series
 from railbed.probes.outputs import all_probes
+from railbed.rules.engine import judge
+from railbed.rules.rule import Rule
 from railbed.store import read_run_in, to_line
 from railbed.store.atomic_folder import AtomicFolder
 from railbed.store.proof import first_training, own_cluster_file, prove
@@ -184,7 +185,7 @@ def _files_of_a_run(folder: Path) -> Iterator[Entry]:
         before = (run / name).read_bytes()
         (run / name).write_bytes(text.encode("latin-1" if name.startswith("series") else "utf-8", "replace"))
         with suppress(UserError):
-            diagnose(Evidence(loads(CLUSTER, name="x"), Timeline(run)))
+            list(judge(DIAGNOSE_BOOK, Evidence(loads(CLUSTER, name="x"), Timeline(run))))
         (run / name).write_bytes(before)
 
     chunks = next((run / "series").glob("*.chunks")).relative_to(run)
@@ -312,11 +313,11 @@ def _judged_facts() -> Iterator[Entry]:
         yield f"rules on {name}", partial(_judge, sites[name], name, probe), seeds, 3
 
 
-def _sites() -> Mapping[str, list[tuple[Check[Any], Site, str]]]:
+def _sites() -> Mapping[str, list[tuple[Rule[Any], Site, str]]]:
     """Return, for each probe, rules that read it, each with a site and the device whose facts are replaced."""
-    sites: dict[str, list[tuple[Check[Any], Site, str]]] = {}
+    sites: dict[str, list[tuple[Rule[Any], Site, str]]] = {}
     for folder in sorted(path for path in CASES.iterdir() if path.is_dir()):
-        check, taken = all_checks()[folder.name], set()
+        check, taken = CHECK_BOOK.rules[folder.name], set()
         for path in sorted(folder.glob("*.yaml")):
             site = site_of(load_yaml(path))
             for device, facts in site.devices.items():
@@ -327,7 +328,7 @@ def _sites() -> Mapping[str, list[tuple[Check[Any], Site, str]]]:
     return sites
 
 
-def _judge(sites: list[tuple[Check[Any], Site, str]], name: str, probe: Any, text: str) -> None:
+def _judge(sites: list[tuple[Rule[Any], Site, str]], name: str, probe: Any, text: str) -> None:
     try:
         facts = probe.parse(text.encode("utf-8", "surrogatepass").decode("utf-8", "replace"))
     except ParseError:
@@ -338,7 +339,7 @@ def _judge(sites: list[tuple[Check[Any], Site, str]], name: str, probe: Any, tex
             replace(reading, facts=facts) if isinstance(reading, Known) else reading for reading in about.readings[name]
         )
         devices = {**site.devices, device: replace(about, readings={**about.readings, name: readings})}
-        for finding in judge_site([check], Site(site.cluster, devices, site.runs)):
+        for finding in judge(CHECK_BOOK, Site(site.cluster, devices, site.runs), [check]):
             to_line(finding)
             if finding.fix and all(isinstance(step, RunStep | FileStep) for step in finding.fix.apply):
                 apply_script(finding.fix.apply, "/run/x")

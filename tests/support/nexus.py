@@ -6,8 +6,7 @@ from collections.abc import Iterable, Sequence
 from ipaddress import ip_address, ip_network
 from typing import Any
 
-from railbed.check.judge import all_checks, judge_site
-from railbed.check.rule import Check
+from railbed.check.book import CHECK_BOOK
 from railbed.check.site import Site
 from railbed.model.cluster import Cluster, Node, Policy, Port, Rail, Switch, SwitchPort
 from railbed.model.fix import ConfigStep
@@ -15,6 +14,8 @@ from railbed.model.output import Output
 from railbed.model.reading import DeviceFacts, Known, Unknown
 from railbed.model.record import Finding
 from railbed.probes.outputs import all_probes, parse_output
+from railbed.rules.engine import judge
+from railbed.rules.rule import Rule
 from switchlab.nexus.commands.loader import apply_lines
 from switchlab.nexus.model.counters import MacEntry, Neighbour
 from switchlab.nexus.model.platform import PLATFORMS
@@ -78,9 +79,9 @@ def readings(switch: Emulated) -> dict[str, Known[Any] | Unknown]:
     return {name: parse_output(probe, printed(switch, str(probe.command))) for name, probe in probes.items()}
 
 
-def checks() -> list[Check[Any]]:
+def checks() -> list[Rule[Any]]:
     """Return the rules about switches."""
-    return [check for check in all_checks().values() if check.scope in ("switch", "switch port")]
+    return [check for check in CHECK_BOOK.rules.values() if check.scope in ("switch", "switch port")]
 
 
 def judged(
@@ -90,7 +91,7 @@ def judged(
     second = readings(switch)
     first = before or second
     facts = DeviceFacts(device="s1", readings={name: (first[name], second[name]) for name in second})
-    return list(judge_site(checks(), Site(wanted or cluster(), {"s1": facts})))
+    return list(judge(CHECK_BOOK, Site(wanted or cluster(), {"s1": facts}), checks()))
 
 
 def repair(switch: Emulated, findings: Iterable[Finding]) -> list[str]:

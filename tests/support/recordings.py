@@ -35,7 +35,7 @@ def make_recording(name: str, folder: Path) -> Path:
             for probe, texts in outputs.items():
                 readings = texts if isinstance(texts, list) else [texts]
                 for text in readings * (3 - len(readings)):
-                    recorder.store(_output(node, probe, Template(text).substitute(variables)))
+                    recorder.store(recorded_output(node, probe, Template(text).substitute(variables)))
         for switch, own in recording.get("switches", {}).items():
             for output in _printed_by(switch, own):
                 recorder.store(output)
@@ -58,5 +58,5 @@ def _printed_by(name: str, own: dict[str, Any]) -> Iterator[Output]:
             yield from (output, output)
 
 
-def _output(node: str, probe: str, text: str) -> Output:
+def recorded_output(node: str, probe: str, text: str) -> Output:
     return Output(device=node, key=probe, command="", stdout=text.encode(), exit=0, sent=0.0, received=0.01)

@@ -7,13 +7,11 @@ from itertools import combinations, permutations
 
 import pytest
 
-from railbed.bench.judge.baseline import make_baseline
+from railbed.bench.book import BENCH_BOOK, BenchView
+from railbed.bench.judge.baseline import Baseline, make_baseline
 from railbed.bench.judge.limits import PathLimit
-from railbed.bench.judge.verdicts.hardware import against_hardware
-from railbed.bench.judge.verdicts.history import against_baseline
-from railbed.bench.judge.verdicts.latency import against_latency
-from railbed.bench.judge.verdicts.peers import against_peers
 from railbed.bench.measure.schedule import make_schedule
+from railbed.bench.run import JUDGED
 from railbed.bench.site import BenchSite, PortSite, site_of
 from railbed.bench.suite import Suite
 from railbed.bench.tool import End
@@ -23,6 +21,7 @@ from railbed.model.reading import DeviceFacts, DeviceFailure, Known
 from railbed.model.record import Finding, Measurement, Verdict
 from railbed.parsing.gids import Gid
 from railbed.probes import ethtool, infiniband, ip_link, listening, pcie
+from railbed.rules.engine import judge
 
 CLUSTER = loads(
     """
@@ -74,6 +73,10 @@ def sent(value: float, source: str, target: str, name: str = "bandwidth", **more
     return Measurement(name=name, value=value, unit="Gb/s", labels=labels)
 
 
+def judged(name: str, here: BenchSite, measured: list[Measurement], before: Baseline | None = None) -> list[Finding]:
+    return list(judge(BENCH_BOOK, BenchView(here, measured, before), [BENCH_BOOK.rules[name]]))
+
+
 def verdicts(findings: list[Finding]) -> list[tuple[str, Verdict]]:
     return [(finding.subject, finding.verdict) for finding in findings]
 
@@ -81,38 +84,38 @@ def verdicts(findings: list[Finding]) -> list[tuple[str, Verdict]]:
 def test_the_slowest_part_of_the_way_is_named() -> None:
     """A card in a narrow slot at the far end bounds the way; 92 of 100 would be a warning, 60 of 63 is not."""
     here = site(port("a"), port("b", pci=63))
-    (finding,) = against_hardware(here, [sent(61, "a", "b")])
+    (finding,) = judged("bench_line_rate", here, [sent(61, "a", "b")])
     assert (finding.subject, finding.verdict) == ("a/e0 > b", Verdict.OK)
     assert finding.expected == "63 Gb/s: PCIe of b/e0 is the slowest part"
-    (finding,) = against_hardware(site(port("a"), port("b")), [sent(92, "a", "b")])
+    (finding,) = judged("bench_line_rate", site(port("a"), port("b")), [sent(92, "a", "b")])
     assert (finding.verdict, "92%" in finding.observed) == (Verdict.WARN, True)
-    (finding,) = against_hardware(site(port("a"), port("b", gbps=25)), [sent(12, "a", "b")])
+    (finding,) = judged("bench_line_rate", site(port("a"), port("b", gbps=25)), [sent(12, "a", "b")])
     assert (finding.verdict, "the link of b/e0" in finding.expected) == (Verdict.FAIL, True)
 
 
 def test_of_several_sizes_the_best_counts_and_both_ways_have_twice_the_line() -> None:
     here = site(port("a"), port("b"))
-    (finding,) = against_hardware(here, [sent(1, "a", "b", size=2, trial=1), sent(98, "a", "b", trial=2)])
+    (finding,) = judged("bench_line_rate", here, [sent(1, "a", "b", size=2, trial=1), sent(98, "a", "b", trial=2)])
     assert finding.verdict is Verdict.OK
-    (finding,) = against_hardware(here, [sent(190, "a", "b", direction="both")])
+    (finding,) = judged("bench_line_rate", here, [sent(190, "a", "b", direction="both")])
     assert (finding.verdict, "200 Gb/s" in finding.expected) == (Verdict.WARN, True)
 
 
 def test_many_to_one_share_the_link_of_the_one() -> None:
     here = site(port("a"), port("b"), port("c"))
     flows = [sent(48, node, "c", pattern="incast") for node in ("a", "b")]
-    assert verdicts(list(against_hardware(here, flows))) == [("c/e0", Verdict.OK)]
+    assert verdicts(judged("bench_line_rate", here, flows)) == [("c/e0", Verdict.OK)]
 
 
 def test_tcp_is_judged_with_several_streams_only_and_an_unknown_speed_is_skipped() -> None:
     tcp = {"tool": "iperf3", "test": "iperf3"}
     here = site(port("a"), port("b"))
-    assert list(against_hardware(here, [sent(20, "a", "b", streams=1, **tcp)])) == []
-    assert verdicts(list(against_hardware(here, [sent(20, "a", "b", streams=4, **tcp)]))) == [
+    assert judged("bench_line_rate", here, [sent(20, "a", "b", streams=1, **tcp)]) == []
+    assert verdicts(judged("bench_line_rate", here, [sent(20, "a", "b", streams=4, **tcp)])) == [
         ("a/e0 > b", Verdict.FAIL)
     ]
     virtual = PortSite(end=End(node="b", rail="r0", netdev="e0"), no_limit="e0 is virtual")
-    (finding,) = against_hardware(site(port("a"), virtual), [sent(20, "a", "b")])
+    (finding,) = judged("bench_line_rate", site(port("a"), virtual), [sent(20, "a", "b")])
     assert (finding.verdict, finding.observed) == (Verdict.SKIPPED, "e0 is virtual")
 
 
@@ -127,22 +130,22 @@ def test_tcp_is_judged_with_several_streams_only_and_an_unknown_speed_is_skipped
 )
 def test_published_latencies(rail: str, name: str, value: float, verdict: Verdict) -> None:
     here = site(port("a", rail=rail), port("b", rail=rail))
-    (finding,) = against_latency(here, [sent(value, "a", "b", name, rail=rail, size=2, stat="p50")])
+    (finding,) = judged("bench_latency", here, [sent(value, "a", "b", name, rail=rail, size=2, stat="p50")])
     assert finding.verdict is verdict
     old = site(port("a", rail=rail, driver="mlx4_core"), port("b", rail=rail))
-    (finding,) = against_latency(old, [sent(value, "a", "b", name, rail=rail, size=2, stat="p50")])
+    (finding,) = judged("bench_latency", old, [sent(value, "a", "b", name, rail=rail, size=2, stat="p50")])
     assert finding.verdict is Verdict.SKIPPED
 
 
 def test_an_outlier_is_named_with_its_cable() -> None:
     here = site(*(port(node) for node in ("a", "b", "c", "d")))
     values = [sent(40 if "c" in way else 97, *way) for way in permutations(("a", "b", "c", "d"), 2)]
-    (finding,) = against_peers(
-        here, [*values, *(sent(97, *way, rail="r1") for way in permutations(("a", "b", "d"), 2))]
+    (finding,) = judged(
+        "bench_outlier", here, [*values, *(sent(97, *way, rail="r1") for way in permutations(("a", "b", "d"), 2))]
     )
     assert (finding.subject, finding.verdict) == ("c", Verdict.FAIL)
     inwards = [sent(40 if way[1] == "c" else 97, *way) for way in permutations(("a", "b", "c", "d"), 2)]
-    (finding,) = against_peers(here, inwards)
+    (finding,) = judged("bench_outlier", here, inwards)
     assert (finding.subject, finding.verdict, finding.observed) == (
         "c/e0",
         Verdict.FAIL,
@@ -151,17 +154,17 @@ def test_an_outlier_is_named_with_its_cable() -> None:
     assert "leaf1 Ethernet1/3" in finding.remedy
     assert finding.evidence.splitlines() == [f"{node} → c r0: 40.0000 Gb/s" for node in ("a", "b", "d")]
     incast = [sent(10 * number, sender, "a", pattern="incast") for number, sender in enumerate("bcd", 1)]
-    assert list(against_peers(here, incast)) == []
+    assert judged("bench_outlier", here, incast) == []
 
 
 def test_an_outlier_begins_with_its_slowest_link_whatever_is_measured() -> None:
     here = site(*(port(node) for node in ("a", "b", "c", "d")))
     ways = list(permutations(("a", "b", "c", "d"), 2))
-    (finding,) = against_peers(here, [sent(40 if way == ("d", "b") else 97, *way) for way in ways])
+    (finding,) = judged("bench_outlier", here, [sent(40 if way == ("d", "b") else 97, *way) for way in ways])
     assert (finding.verdict, finding.observed) == (Verdict.WARN, "d → b r0: delivers 40.00 Gb/s")
     slow = {("a", "c"): 31.0, ("b", "c"): 35.0, ("d", "c"): 33.0}
     values = [replace(sent(slow.get(way, 16.0), *way, name="round_trip", stat="p50"), unit="us") for way in ways]
-    (finding,) = against_peers(here, values)
+    (finding,) = judged("bench_outlier", here, values)
     assert finding.observed == "b → c r0 and 2 other paths: takes 33.00 µs, the median of 3 paths"
 
 
@@ -174,7 +177,7 @@ def test_both_ways_at_once_are_added_up_and_compare_with_their_like_only() -> No
     for trial, (first, second) in enumerate(combinations(nodes, 2)):
         for value, way in ((trial + 1, (first, second)), (49 - trial, (second, first))):
             both_ways.append(sent(value, *way, direction="both", trial=trial, pair=f"{first}-{second}"))
-    findings = list(against_peers(here, [*one_way, *both_ways]))
+    findings = judged("bench_outlier", here, [*one_way, *both_ways])
     assert [(record.verdict, record.observed) for record in findings] == [
         (Verdict.OK, "ib_write_bw, matrix: 97.00 to 97.00 Gb/s over 12 paths"),
         (Verdict.OK, "ib_write_bw, matrix, both ways: 50.00 to 50.00 Gb/s over 6 paths"),
@@ -183,7 +186,7 @@ def test_both_ways_at_once_are_added_up_and_compare_with_their_like_only() -> No
 
 def test_a_way_that_is_slow_by_itself_is_not_hidden_by_both_together() -> None:
     here = site(port("a"), port("b"))
-    findings = list(against_hardware(here, [sent(80, "a", "b"), sent(195, "a", "b", direction="both")]))
+    findings = judged("bench_line_rate", here, [sent(80, "a", "b"), sent(195, "a", "b", direction="both")])
     assert [(record.verdict, record.observed) for record in findings] == [
         (Verdict.FAIL, "80.00 Gb/s, 80% (ib_write_bw, matrix)"),
         (Verdict.OK, "195.0 Gb/s, 98% (ib_write_bw, matrix, both ways)"),
@@ -197,13 +200,13 @@ def test_a_latency_is_an_outlier_where_its_shortest_times_are_long_too() -> None
         for way in permutations(("a", "b", "c", "d"), 2):
             middle, least = (33.0, shortest) if "c" in way else (16.0, 6.5)
             values += [sent(middle, *way, name="round_trip", stat="p50"), sent(least, *way, "round_trip", stat="min")]
-        (finding,) = against_peers(here, values)
+        (finding,) = judged("bench_outlier", here, values)
         assert finding.verdict == wanted
 
 
 def test_a_baseline_names_what_got_worse_and_counts_the_rest() -> None:
     before = make_baseline([sent(97, "a", "b"), sent(97, "b", "a")], cluster="c", run="first", saved=0.0)
-    findings = list(against_baseline([sent(80, "a", "b"), sent(96, "b", "a"), sent(9, "a", "c")], before))
+    findings = judged("bench_baseline", site(), [sent(80, "a", "b"), sent(96, "b", "a"), sent(9, "a", "c")], before)
     assert verdicts(findings) == [("a > b", Verdict.FAIL), ("cluster", Verdict.OK)]
     assert findings[1].observed == "1 as in first, 1 not in it"
 
@@ -277,3 +280,11 @@ def test_a_plan_leaves_out_what_cannot_be_measured_and_says_why() -> None:
     }
     together = [trial for trial in plan.trials if trial.step.test == "ping"]
     assert [{flow.source.rail for flow in trial.flows} for trial in together] == [{"r0", "p2p"}] * 2
+
+
+def test_what_is_wrong_has_a_remedy_and_each_verdict_a_page() -> None:
+    (finding,) = judged("bench_line_rate", site(port("a"), port("b")), [sent(50, "a", "b")])
+    assert finding.remedy == BENCH_BOOK.rules["bench_line_rate"].fix
+    assert finding.why == BENCH_BOOK.rules["bench_line_rate"].why
+    assert all(all(rule.sections.values()) for rule in BENCH_BOOK.rules.values())
+    assert {rule.name for rule in JUDGED} == BENCH_BOOK.rules.keys()

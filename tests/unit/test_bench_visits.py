@@ -12,7 +12,7 @@ from railbed.bench import experiments
 from railbed.bench.compare.arms import Contest, Side, answer
 from railbed.bench.compare.experiment import Experiment
 from railbed.bench.compare.visits import cluster_mismatch, first_visit_event, read_first_visit, time_since
-from railbed.check.judge import all_checks
+from railbed.check.book import CHECK_BOOK
 from railbed.errors import SuiteError, UsageError
 from railbed.model.cluster import Cluster
 from railbed.model.record import Finding, Measurement, Record
@@ -163,4 +163,4 @@ def test_every_experiment_that_comes_with_railbed_can_be_loaded() -> None:
 def test_the_rules_of_arms_that_configure_devices_exist() -> None:
     arms = [arm for name in experiments.names() for arm in (experiments.load(name).a, experiments.load(name).b)]
     rules = {rule for arm in arms if arm.change and arm.change.configure for rule in arm.change.configure}
-    assert {"pfc", "switch_pfc"} <= rules <= set(all_checks())
+    assert {"pfc", "switch_pfc"} <= rules <= set(CHECK_BOOK.rules)

@@ -17,10 +17,11 @@ from hypothesis import strategies as st
 
 from railbed.capture.analysis.analyse import analyse
 from railbed.capture.analysis.views import MOST_FLOWS, views_of
-from railbed.capture.judge import judge
+from railbed.capture.book import CAPTURE_BOOK
 from railbed.capture.packets import COLUMNS, NO_ADDRESS, Kind, Packets, Pauses, Recording
 from railbed.capture.read import in_thread_until_cancelled
 from railbed.capture.records import records_of
+from railbed.rules.engine import judge
 from railbed.store import to_line
 from tests.captures.cases.case import CONTEXT, NO_CONTEXT
 
@@ -86,7 +87,7 @@ def test_many_packets() -> None:
 def _try(seed: int, counts: list[int], last: int) -> None:
     chance = np.random.default_rng(seed)
     analysis = analyse([foreign(chance, count, last) for count in counts], [CONTEXT, NO_CONTEXT][seed % 2])
-    assert judge(analysis)
+    assert list(judge(CAPTURE_BOOK, analysis))
     for record in records_of(analysis):
         assert b"NaN" not in to_line(record)
 

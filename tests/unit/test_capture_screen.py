@@ -10,10 +10,11 @@ from rich.cells import cell_len
 
 from railbed.capture.analysis.analyse import analyse
 from railbed.capture.analysis.context import Context
-from railbed.capture.judge import judge
+from railbed.capture.book import CAPTURE_BOOK
 from railbed.capture.records import records_of
 from railbed.cli.screens.capture import CaptureScreen
 from railbed.clusterfile import loads
+from railbed.rules.engine import judge
 from tests.captures import scenes
 from tests.captures.exchange import FIRST, SECOND, port
 
@@ -29,7 +30,7 @@ def shown(width: int, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     screen = CaptureScreen(verbose=False, cluster=cluster)
     for record in records_of(analysis):
         screen.show(record)
-    for finding in judge(analysis):
+    for finding in judge(CAPTURE_BOOK, analysis):
         screen.show(finding)
     screen.finish(Path("runs/1"))
     return output.getvalue().splitlines()

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
-from railbed.check.judge import all_checks, judge_site
+from railbed.check.book import CHECK_BOOK
 from railbed.check.site import Site
 from railbed.configure.management import switch_cut
 from railbed.configure.order import in_order
@@ -31,6 +31,7 @@ from railbed.probes.hostname import Hostname
 from railbed.probes.ip_addr import Address, Addresses
 from railbed.probes.pending_change import PendingChange
 from railbed.probes.ssh_session import SshSession
+from railbed.rules.engine import judge
 
 CLUSTER = {
     "name": "c",
@@ -249,7 +250,7 @@ def test_netplan_gets_its_own_name_of_the_interface_and_only_what_was_set() -> N
 def test_a_hostname_moves_from_loopback_to_the_rail_and_the_rest_of_hosts_stays() -> None:
     hosts = "127.0.0.1 localhost\n127.0.1.1 gpu01 gpu01.site  # Debian\n10.9.9.9 storage gpu01"
     site = site_with(hostname=Hostname(name="gpu01", addresses=("127.0.1.1",), hosts=hosts))
-    ((finding, *_),) = [list(judge_site([all_checks()["hostname_resolves"]], site))]
+    ((finding, *_),) = [list(judge(CHECK_BOOK, site, [CHECK_BOOK.rules["hostname_resolves"]]))]
     assert finding.fix
     (file,) = finding.fix.apply
     assert isinstance(file, FileStep)

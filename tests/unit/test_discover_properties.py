@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from railbed.check.judge import judge_site
+from railbed.check.book import CHECK_BOOK
 from railbed.check.rules import mtu
 from railbed.check.site import Site as CheckedSite
 from railbed.clusterfile import difference, dumps, loads, rewrite
@@ -17,6 +17,7 @@ from railbed.discover.observation import Observation, observe
 from railbed.discover.rails import choose
 from railbed.model.cluster import Cluster, Login
 from railbed.model.reading import DeviceFacts
+from railbed.rules.engine import judge
 from tests.support.machines import sites
 
 SETTINGS = settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
@@ -121,7 +122,7 @@ def test_a_new_file_never_asks_for_another_mtu_where_a_rail_agrees(site: Site) -
     seen_ports = [port for observation in observations for port in observation.ports]
     facts = {name: site[node.host] for name, node in cluster.nodes.items()}
     rails = {f"{node}/{port.netdev}": port.rail for node, port in cluster.ports()}
-    for finding in judge_site([mtu.CHECK], CheckedSite(cluster, facts)):
+    for finding in judge(CHECK_BOOK, CheckedSite(cluster, facts), [mtu.RULE]):
         rail = rails[finding.subject]
         subnet = cluster.rails[rail].subnet
         assert subnet is not None

@@ -3,18 +3,33 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import pytest
 
-from railbed.check.explain import Explanation, YieldingRule
 from railbed.model.record import Finding, Verdict
-
-CAUSE = YieldingRule(name="cause", title="", doc=__doc__, yields_to=("effect",))
-EFFECT = YieldingRule(name="effect", title="", doc=__doc__, yields_to=("cause",), yields_anywhere=("elsewhere",))
-ELSEWHERE = YieldingRule(name="elsewhere", title="", doc=__doc__)
+from railbed.rules.explain import Concluded, Explanation
+from railbed.rules.rule import Rule
 
 
-def wrong(rule: YieldingRule, subject: str, since: float | None, until: float | None) -> Finding:
+def named(name: str, *, yields_to: tuple[str, ...] = (), yields_anywhere: tuple[str, ...] = ()) -> Rule[Any]:
+    return Rule(
+        name=name,
+        title="",
+        doc="",
+        scope="cluster",
+        judge=lambda _: iter(()),
+        yields_to=yields_to,
+        yields_anywhere=yields_anywhere,
+    )
+
+
+CAUSE = named("cause", yields_to=("effect",))
+EFFECT = named("effect", yields_to=("cause",), yields_anywhere=("elsewhere",))
+ELSEWHERE = named("elsewhere")
+
+
+def wrong(rule: Rule[Any], subject: str, since: float | None, until: float | None) -> Finding:
     return Finding(
         check=rule.name,
         subject=subject,
@@ -29,9 +44,8 @@ def wrong(rule: YieldingRule, subject: str, since: float | None, until: float | 
 
 def explain(*findings: Finding) -> list[str]:
     rules = {rule.name: rule for rule in (EFFECT, CAUSE, ELSEWHERE)}
-    concluded = {name: [finding for finding in findings if finding.check == name] for name in rules}
     explanation = Explanation(lambda first, second: first == second, 5.0)
-    shown = explanation.apply(rules.values(), lambda rule: concluded[rule.name])
+    shown = explanation.apply(Concluded(rules[finding.check], finding) for finding in findings)
     return [finding.observed.strip(" ()") for finding in shown if finding.check == "effect"]
 
 

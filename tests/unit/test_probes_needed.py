@@ -1,13 +1,23 @@
-"""What a check reads: only what the rules' verdicts on this cluster depend on."""
+"""What a check reads: only what the rules' verdicts on this cluster depend on.
+
+A rule says by `unless` what the cluster file alone decides. `unless` is complete if judging any other subject reads.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from ipaddress import ip_address, ip_network
+from typing import TypeVar
 
 import pytest
 
-from railbed.check.judge import all_checks, probes_needed
-from railbed.model.cluster import Cluster, Node, Port, Rail
+from railbed.check.book import CHECK_BOOK, probes_needed
+from railbed.check.site import Site
+from railbed.model.cluster import Cluster, Node, Port, Rail, Switch, SwitchPort
+from railbed.model.probe import Probe
+from railbed.model.reading import DeviceFacts, Known, Unknown
+
+F = TypeVar("F")
 
 
 def cluster(port: Port | None) -> Cluster:
@@ -33,6 +43,55 @@ def cluster(port: Port | None) -> Cluster:
     ids=["no ports", "no RDMA", "RDMA"],
 )
 def test_a_rule_that_the_file_decides_reads_nothing(port: Port | None, read: set[str], unread: set[str]) -> None:
-    names = {probe.name for probe in probes_needed(all_checks().values(), cluster(port))}
+    names = {probe.name for probe in probes_needed(CHECK_BOOK.rules.values(), cluster(port))}
     assert names >= read
     assert not names & unread
+
+
+class WouldRead(Exception):
+    """A rule reads facts."""
+
+
+class Unreadable(DeviceFacts):
+    def _reading(self, probe: Probe[F], index: int) -> Known[F] | Unknown:
+        raise WouldRead(f"reading {index} of {probe.name}")
+
+
+def full_cluster() -> Cluster:
+    """Return two nodes on two rails of a switch, with RDMA and a speed on one of them."""
+    nodes = {}
+    for number, name in enumerate(("a", "b"), 1):
+        rdma = Port(netdev="eth1", rail="r", address=ip_address(f"10.1.0.{number}"), rdma="mlx5_0")
+        plain = Port(netdev="eth2", rail="s", address=ip_address(f"10.2.0.{number}"))
+        nodes[name] = Node(host=name, ports=(rdma, plain))
+    cables = tuple(SwitchPort(name=f"Ethernet1/{number}", node=name, netdev="eth1") for number, name in enumerate("ab"))
+    rails = {"r": Rail(subnet=ip_network("10.1.0.0/24"), speed=100.0), "s": Rail(subnet=ip_network("10.2.0.0/24"))}
+    return Cluster(name="x", rails=rails, nodes=nodes, switches={"s1": Switch(host="s1", ports=cables)})
+
+
+def clusters() -> Iterator[Cluster]:
+    """Yield clusters that differ in what rules depend on."""
+    full = full_cluster()
+    for off in ([], ["pfc"], ["ecn"], ["pfc", "ecn"]):
+        yield full.model_copy(update={"policy": full.policy.model_copy(update=dict.fromkeys(off, False))})
+    yield full.model_copy(update={"switches": {}})
+    yield full.model_copy(update={"nodes": {"a": full.nodes["a"]}, "switches": {}})
+    yield full.model_copy(update={"training": full.training.model_copy(update={"rendezvous_port": 29500})})
+    yield full.model_copy(update={"login": full.login.model_copy(update={"slurm_job": 7})})
+    for port in (None, Port(netdev="eth1", rail="r", address=ip_address("10.1.0.1"))):
+        yield cluster(port)
+
+
+@pytest.mark.parametrize("name", sorted(name for name, rule in CHECK_BOOK.rules.items() if rule.needs))
+def test_a_rule_reads_exactly_where_the_file_does_not_decide(name: str) -> None:
+    rule = CHECK_BOOK.rules[name]
+    is_judged = False
+    for tried in clusters():
+        site = Site(tried, {device: Unreadable(device=device) for device in (*tried.nodes, *tried.switches)})
+        for subject in CHECK_BOOK.subjects(rule.scope, site):
+            if rule.pointless(subject):
+                continue
+            is_judged = True
+            with pytest.raises(WouldRead):
+                list(rule.judge(subject))
+    assert is_judged

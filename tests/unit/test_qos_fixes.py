@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from railbed.check.judge import all_checks, judge_site
+from railbed.check.book import CHECK_BOOK
 from railbed.model.fix import RunStep
 from railbed.model.record import Finding, Verdict
 from railbed.probes import dcb_buffer, dcb_ets
+from railbed.rules.engine import judge
 from tests.support.rulecase import site_of
 
 EIGHT = st.lists(st.integers(0, 7), min_size=8, max_size=8)
@@ -24,7 +25,7 @@ def row(values: Sequence[object]) -> str:
 def judged(rule: str, probe: str, text: str) -> Finding:
     """Judge a port for which `dcb` shows a text."""
     facts = {"a": {probe: f"==> eth1 <==\n{text}\n", "dcb_pfc": PFC}}
-    (finding,) = judge_site([all_checks()[rule]], site_of({"facts": facts}))
+    (finding,) = judge(CHECK_BOOK, site_of({"facts": facts}), [CHECK_BOOK.rules[rule]])
     return finding
 
 

@@ -16,7 +16,7 @@ from railbed.bench.measure.script import wrap
 from railbed.bench.tool import End, Tool, ToolCall, ToolSettings
 from railbed.bench.toolset import all_tools
 from railbed.capture.node import recorder
-from railbed.check.judge import all_checks, judge_site
+from railbed.check.book import CHECK_BOOK
 from railbed.check.site import Site
 from railbed.cli.slurm.watchdogs import watchdog_command
 from railbed.configure.persist.network import PortSettings, network_files
@@ -37,6 +37,7 @@ from railbed.model.probe import PairTest
 from railbed.model.reading import Known
 from railbed.probes.boot_config import UNIT, BootConfig
 from railbed.probes.outputs import all_probes
+from railbed.rules.engine import judge
 from railbed.train.capacity.libraries import missing_libraries_command
 from tests.support.rulecase import CASES, load_yaml, site_of
 from tests.support.shellwords import Shell
@@ -124,7 +125,7 @@ def test_fixes_of_all_rules_pass_names_as_one_word(hostile: str, shell: Shell) -
     scripts: dict[str, set[str]] = {}
     for path in FILES:
         site, names = hostile_site(path, hostile)
-        for finding in judge_site([all_checks()[path.parent.name]], site):
+        for finding in judge(CHECK_BOOK, site, [CHECK_BOOK.rules[path.parent.name]]):
             if finding.fix:
                 scripts |= dict.fromkeys(commands_of(finding.fix), names)
     used = 0
@@ -175,7 +176,7 @@ def test_fixes_of_all_rules_pass_any_text_as_one_word(hostile: str, shell: Shell
             with suppress(
                 ParseError, ValueError, KeyError, TypeError
             ):  # no parser returns this: a word in place of a number
-                for finding in judge_site([all_checks()[path.parent.name]], site):
+                for finding in judge(CHECK_BOOK, site, [CHECK_BOOK.rules[path.parent.name]]):
                     marked = [text for text in commands_of(finding.fix) if MARK in text] if finding.fix else []
                     scripts |= dict.fromkeys(marked)
                     rules |= {path.parent.name} if marked else set()
@@ -289,7 +290,7 @@ def fixes_of(rule: str, hostile: str) -> Iterator[Fix]:
             name: replace(facts, readings=renamed_readings(facts.readings, names))
             for name, facts in site.devices.items()
         }
-        for finding in judge_site([all_checks()[rule]], Site(renamed(cluster, names), devices)):
+        for finding in judge(CHECK_BOOK, Site(renamed(cluster, names), devices), [CHECK_BOOK.rules[rule]]):
             if finding.fix:
                 yield finding.fix
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from railbed.check import changed
+from railbed.check.book import restart_checks
 from railbed.check.changed import Changes, LaunchState, changes_since
-from railbed.check.judge import restart_checks
 from railbed.cli.verbs.train import restarts
 from railbed.cli.verbs.train.restarts import RestartChecks
 from railbed.errors import DeviceError
@@ -147,7 +147,7 @@ async def test_all_nodes_together_have_limited_time(
 def test_rules_at_a_restart_read_nodes_in_one_round(name: str) -> None:
     (check,) = (check for check in restart_checks() if check.name == name)
     assert check.scope in ("node", "port", "rail", "cluster")
-    for probe in check.needs:
+    for probe in check.probes:
         assert probe.runs_on == "node"
         assert not isinstance(probe.command, PairTest)
 

@@ -26,7 +26,7 @@ from tests.unit.test_pairs import cluster_of
 OutputOf = Callable[[str, str, int, str], str]
 """What a node prints, from its name, the probe, how often that was asked before, and the command."""
 survey_module = import_module("railbed.fleet.survey")
-RULES = (mtu_path.CHECK, rendezvous_reachable.CHECK, reachable.CHECK)
+RULES = (mtu_path.RULE, rendezvous_reachable.RULE, reachable.RULE)
 LOAD = "==> load <==\n{load} 1.00 1.00 1/100 100\n2\n100.00 100.10\n"
 
 

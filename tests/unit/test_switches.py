@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from railbed import clusterfile
-from railbed.check.judge import judge_site, probes_needed
-from railbed.check.rule import Check, Judgement, fail, ok
+from railbed.check.book import CHECK_BOOK, probes_needed
 from railbed.check.rules import reachable
 from railbed.check.run import check
 from railbed.check.site import CableView, Site, SwitchPortView, SwitchView
@@ -28,6 +27,9 @@ from railbed.model.probe import Probe
 from railbed.model.reading import DeviceFacts
 from railbed.model.record import Event, Finding
 from railbed.probes import hostname
+from railbed.rules.engine import judge
+from railbed.rules.judgement import Judgement, fail, ok
+from railbed.rules.rule import Rule
 from railbed.transport.base import Command, Connector, Program, Target, Transport, targets_of
 from railbed.transport.connect import live_connector
 from railbed.transport.record import Recorder, recording_connector
@@ -75,13 +77,13 @@ def judge_cable(cable: CableView) -> Iterator[Judgement]:
     yield (ok if own <= other else fail)(expected=f"at least {own}", observed=str(other))
 
 
-OF_SWITCH: Check[Any] = Check(
+OF_SWITCH: Rule[Any] = Rule(
     name="of_switch", title="t", scope="switch", needs=(SWITCH_MTU,), judge=judge_switch, doc=DOC
 )
-OF_PORT: Check[Any] = Check(
+OF_PORT: Rule[Any] = Rule(
     name="of_port", title="t", scope="switch port", needs=(SWITCH_MTU,), judge=judge_switch_port, doc=DOC
 )
-OF_CABLE: Check[Any] = Check(
+OF_CABLE: Rule[Any] = Rule(
     name="of_cable", title="t", scope="cable", needs=(NODE_MTU, SWITCH_MTU), judge=judge_cable, doc=DOC
 )
 CHECKS = (OF_SWITCH, OF_PORT, OF_CABLE)
@@ -165,14 +167,14 @@ async def test_a_probe_is_read_on_the_devices_it_runs_on_and_rules_judge_them() 
     devices = Devices(PRINTED)
     facts = await read(devices.connect, cluster(), NODE_MTU, SWITCH_MTU)
     assert sorted(devices.ran) == sorted(PRINTED)
-    assert shown(list(judge_site(CHECKS, Site(cluster(), facts)))) == JUDGED
+    assert shown(list(judge(CHECK_BOOK, Site(cluster(), facts), CHECKS))) == JUDGED
 
 
 async def test_a_switch_is_recorded_and_replayed_like_a_node(tmp_path: Path) -> None:
     connect = recording_connector(Devices(PRINTED).connect, Recorder(tmp_path))
     await read(connect, cluster(), NODE_MTU, SWITCH_MTU)
     facts = await read(replay_connector(tmp_path), cluster(host=None), NODE_MTU, SWITCH_MTU)
-    assert shown(list(judge_site(CHECKS, Site(cluster(), facts)))) == JUDGED
+    assert shown(list(judge(CHECK_BOOK, Site(cluster(), facts), CHECKS))) == JUDGED
 
 
 async def test_nothing_connects_to_a_switch_that_no_probe_reads() -> None:
@@ -180,11 +182,11 @@ async def test_nothing_connects_to_a_switch_that_no_probe_reads() -> None:
     facts = await read(devices.connect, cluster(), NODE_MTU)
     assert sorted(target.name for target in devices.targets) == ["a", "b"]
     site = Site(cluster(), facts)
-    assert [finding.subject for finding in judge_site([reachable.CHECK], site)] == ["a", "b"]
-    assert list(judge_site(CHECKS, site)) == []
+    assert [finding.subject for finding in judge(CHECK_BOOK, site, [reachable.RULE])] == ["a", "b"]
+    assert list(judge(CHECK_BOOK, site, CHECKS)) == []
 
 
-async def records_of(connect: Connector, wanted: Cluster, *checks: Check[Any]) -> tuple[list[str], list[Finding]]:
+async def records_of(connect: Connector, wanted: Cluster, *checks: Rule[Any]) -> tuple[list[str], list[Finding]]:
     async with Fleet(targets_of(wanted), connect) as fleet:
         records = [record async for record in check(wanted, fleet, checks)]
     messages = [record.message for record in records if isinstance(record, Event) and record.name == "reading"]

@@ -11,14 +11,15 @@ import pytest
 
 from railbed.cli.verbs.diagnose.show import step_text
 from railbed.cli.verbs.watch.records import Samples
+from railbed.diagnose.book import DIAGNOSE_BOOK
 from railbed.diagnose.evidence import Evidence
-from railbed.diagnose.judge import diagnose
 from railbed.diagnose.shared.silences import parts_of
 from railbed.errors import UsageError
 from railbed.model import events
 from railbed.model.cluster import Cluster
 from railbed.model.record import WRONG, Finding, Measurement, Verdict
 from railbed.model.series import Sample, Series
+from railbed.rules.engine import judge
 from railbed.store import OpenRun, open_run
 from railbed.store.notes import note_in_runs
 from railbed.store.series import SeriesWriter
@@ -130,7 +131,7 @@ def test_between_two_starts_the_run_was_stopped(run: OpenRun) -> None:
     nodes = {"node1": {"host": "a"}, "node2": {"host": "b"}}
     evidence = Evidence(Cluster.model_validate({"name": "lab", "nodes": nodes}), timeline)
     assert parts_of(evidence) == [(timeline.start, START + 59), (START + 400, START + 459)]
-    wrong = [finding for finding in diagnose(evidence) if finding.verdict in WRONG]
+    wrong = [finding for finding in judge(DIAGNOSE_BOOK, evidence) if finding.verdict in WRONG]
     assert wrong == []
 
 

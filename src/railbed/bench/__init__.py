@@ -8,6 +8,7 @@ tool tools/   one file per program: how to call it, and a pure parser for its ou
 site          facts about the ports: devices, GIDs, speeds, PCIe
 measure/      patterns and schedules; servers and clients on real nodes; numbers as records
 judge/        compare numbers with the hardware, the other links, and the baseline
+book rules/   the verdicts about them, one file per rule
 compare/      A against B: two arms in turns, or in two visits;  experiments/  the questions, as YAML files
 collective/   collectives over all nodes in one job, with its torch side in worker/
 builtin       loads built-in suites and experiments by name, and other files by path

@@ -7,13 +7,14 @@ from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
+from railbed.bench.book import BENCH_BOOK, BenchView
 from railbed.bench.collective.run import collect
 from railbed.bench.judge.baseline import Baseline
-from railbed.bench.judge.verdicts import all_verdicts
 from railbed.bench.measure.remeasure import doubtful_paths, extra_trials, remeasure_event
 from railbed.bench.measure.results import measured_findings, omitted_finding, unreachable_finding
 from railbed.bench.measure.schedule import BenchSchedule, collective_seconds, make_schedule
 from railbed.bench.measure.trials import BenchProgress, run_trials
+from railbed.bench.rules import bench_baseline, bench_latency, bench_line_rate, bench_outlier
 from railbed.bench.site import BenchSite, read_site, site_of
 from railbed.bench.suite import Suite
 from railbed.fleet import Fleet
@@ -22,6 +23,10 @@ from railbed.model.cluster import Cluster
 from railbed.model.reading import DeviceFacts
 from railbed.model.record import Event, Finding, Measurement, Record
 from railbed.model.text.amount import plural
+from railbed.rules.engine import judge
+
+JUDGED = (bench_line_rate.RULE, bench_latency.RULE, bench_outlier.RULE, bench_baseline.RULE)
+"""In the order of their findings."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +43,8 @@ class BenchRequest:
         """Judge everything measured so far, at the end or after an interruption."""
         for progress in self.progress:
             yield from measured_findings(progress.tests)
-            yield from all_verdicts(progress.site, progress.measured, self.baseline)
+            view = BenchView(progress.site, progress.measured, self.baseline)
+            yield from judge(BENCH_BOOK, view, JUDGED)
 
 
 async def bench(cluster: Cluster, fleet: Fleet, request: BenchRequest) -> AsyncGenerator[Record, None]:

@@ -4,7 +4,6 @@ packets    what is known of the packets of a recording: a column per field
 files      read capture files: pcap, pcapng, compressed or not
 opcodes    every opcode by name, with the headers that follow
 analysis/  flows, marks, losses, notifications, pauses, clocks: what the packets show
-rule       the form of a rule; subjects: what it judges; proof: packets as evidence
-judge      every rule over an analysis
+book       its rules; subjects: what they judge; proof: packets as evidence
 rules/     one file per rule
 """

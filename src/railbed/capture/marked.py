@@ -12,8 +12,8 @@ from railbed.capture.analysis.operations import ROLE, Role
 from railbed.capture.analysis.results import FlowView
 from railbed.capture.analysis.views import Rows
 from railbed.capture.packets import Kind
-from railbed.capture.rule import NothingThere
 from railbed.capture.subjects import PortView
+from railbed.rules.rule import Absent
 
 LEAST_PACKETS = 10
 MOST_SHARE = 0.01
@@ -31,7 +31,7 @@ def sent_marks(port: PortView) -> Marked:
         if chosen.any():
             views.append((flow.main, rows[chosen]))
     if not views:
-        raise NothingThere(f"{port.subject} sends no RDMA data with an IP header")
+        raise Absent(f"{port.subject} sends no RDMA data with an IP header")
     return views
 
 

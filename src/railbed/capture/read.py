@@ -12,9 +12,9 @@ from typing import Any, TypeVar
 
 from railbed.capture.analysis.analyse import analyse
 from railbed.capture.analysis.context import Context
+from railbed.capture.book import CAPTURE_BOOK
 from railbed.capture.export import Exported, export_recordings
 from railbed.capture.files import read_recording
-from railbed.capture.judge import judge
 from railbed.capture.packets import Recording
 from railbed.capture.records import records_of
 from railbed.capture.remote import PortResult
@@ -22,6 +22,7 @@ from railbed.model import events
 from railbed.model.progress import progress
 from railbed.model.record import Event, Record
 from railbed.model.text.amount import duration, plural
+from railbed.rules.engine import judge
 
 NANOSECONDS = 1_000_000_000
 T = TypeVar("T")
@@ -77,7 +78,7 @@ async def read_and_judge(
     analysis = await in_thread_until_cancelled(analyse, recordings, context)
     for event in await in_thread_until_cancelled(lambda: list(records_of(analysis))):
         yield event
-    findings = await in_thread_until_cancelled(judge, analysis)
+    findings = await in_thread_until_cancelled(lambda: list(judge(CAPTURE_BOOK, analysis)))
     for finding in findings:
         yield finding
     if export:

@@ -9,7 +9,7 @@ from functools import cached_property
 from railbed.capture.analysis.context import Context, Place
 from railbed.capture.analysis.results import Analysis, Flow, FlowView
 from railbed.capture.packets import Recording
-from railbed.capture.rule import NothingThere
+from railbed.rules.rule import Absent
 
 MANAGEMENT_QPS = (0, 1)
 """Queue pairs of the connection manager, whose few datagrams are not marked."""
@@ -95,7 +95,7 @@ class PathView:
         """Flows with requests whose numbers have no gaps, or end this judgement: there are none."""
         flows = tuple(flow for flow in self.flows if any(len(view.view.requests.rows) for view in flow.views))
         if not flows:
-            raise NothingThere(f"no requests of connections from {self.sender} to {self.receiver} were recorded")
+            raise Absent(f"no requests of connections from {self.sender} to {self.receiver} were recorded")
         return flows
 
     @property

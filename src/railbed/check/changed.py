@@ -11,12 +11,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field, replace
 
-from railbed.check.judge import judge_site, probes_needed, restart_checks
+from railbed.check.book import CHECK_BOOK, probes_needed, restart_checks
 from railbed.check.site import Site
 from railbed.fleet import Fleet, survey
 from railbed.model.cluster import Cluster
 from railbed.model.reading import DeviceFacts
 from railbed.model.record import CHECK_SECONDS, WRONG, Finding, Verdict
+from railbed.rules.engine import judge
 
 NODE_SECONDS = 8.0
 """How long a node may take: a frozen one takes all of it, and the others restart meanwhile."""
@@ -40,7 +41,7 @@ class LaunchState:
 
     def __init__(self, cluster: Cluster, facts: Mapping[str, DeviceFacts]) -> None:
         self._cluster = cluster
-        judged = judge_site(restart_checks(), Site(cluster, facts)) if facts else ()
+        judged = judge(CHECK_BOOK, Site(cluster, facts), restart_checks()) if facts else ()
         self._findings = {(finding.check, finding.subject): finding for finding in judged}
 
     @property
@@ -84,7 +85,7 @@ async def changes_since(before: LaunchState, cluster: Cluster, fleet: Fleet, gen
                 facts[answer.device] = answer
     site = Site(cluster, facts)
     return Changes(
-        findings=tuple(before.worse(judge_site(checks, site), generation)),
+        findings=tuple(before.worse(judge(CHECK_BOOK, site, checks), generation)),
         unread={node: why for node in cluster.nodes if (why := _unread(facts.get(node)))},
         seconds=time.monotonic() - began,
     )

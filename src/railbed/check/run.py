@@ -6,8 +6,7 @@ from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Seque
 from contextlib import aclosing
 from typing import Any
 
-from railbed.check.judge import judge_site, probes_needed
-from railbed.check.rule import Check
+from railbed.check.book import CHECK_BOOK, probes_needed
 from railbed.check.rules import reachable
 from railbed.check.site import Site
 from railbed.fleet import Fleet, survey, surveyed
@@ -18,13 +17,15 @@ from railbed.model.progress import progress
 from railbed.model.reading import DeviceFacts
 from railbed.model.record import Event, Record, Verdict
 from railbed.model.text.amount import plural
+from railbed.rules.engine import judge
+from railbed.rules.rule import Rule
 from railbed.transport.base import Target
 
 
 async def check(
     cluster: Cluster,
     fleet: Fleet,
-    checks: Sequence[Check[Any]],
+    checks: Sequence[Rule[Any]],
     *,
     extra_probes: Iterable[Probe[Any]] = (),
     devices: dict[str, DeviceFacts] | None = None,
@@ -45,11 +46,11 @@ async def check(
         async for record in records:
             yield record
     site = Site(cluster, devices, runs or {})
-    for finding in judge_site(checks, site):
+    for finding in judge(CHECK_BOOK, site, checks):
         yield finding
-    if reachable.CHECK not in checks:
+    if reachable.RULE not in checks:
         # Devices that did not answer are always reported, even if other rules were chosen.
-        for finding in judge_site([reachable.CHECK], site):
+        for finding in judge(CHECK_BOOK, site, [reachable.RULE]):
             if finding.verdict is not Verdict.OK:
                 yield finding
 

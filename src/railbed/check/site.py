@@ -7,22 +7,15 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeVar
 
-from railbed.model.cabling import cables
+from railbed.model.cabling import Cabling, cables
 from railbed.model.cluster import Cluster, Node, Policy, Port, Rail, Switch, SwitchPort
 from railbed.model.output import Output
+from railbed.model.pairs import Pairs
 from railbed.model.probe import Probe
 from railbed.model.reading import DeviceFacts, Known, Unknown
+from railbed.rules.rule import Unread
 
 F = TypeVar("F")
-
-
-class Unread(Exception):
-    """Raised by `read` if facts are unknown; the caller turns it into an `unknown` finding."""
-
-    def __init__(self, unknown: Unknown, device: str) -> None:
-        super().__init__(unknown.reason)
-        self.unknown = unknown
-        self.device = device
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,13 +230,28 @@ class Site:
         )
 
     @cached_property
+    def names(self) -> frozenset[str]:
+        """Names of the nodes that answered."""
+        return frozenset(node.name for node in self.nodes)
+
+    @cached_property
+    def pairs(self) -> Pairs:
+        """Which ports test which others."""
+        return Pairs(self.cluster)
+
+    @cached_property
+    def cabling(self) -> Cabling:
+        """The cables of the cluster file, by their ends."""
+        return Cabling(self.cluster)
+
+    @cached_property
     def rails(self) -> tuple[RailView, ...]:
         """Rails with their ports."""
-        ports = [port for node in self.nodes for port in node.ports]
-        return tuple(
-            RailView(self, name, rail, tuple(port for port in ports if port.port.rail == name))
-            for name, rail in self.cluster.rails.items()
-        )
+        ports: dict[str, list[PortView]] = {name: [] for name in self.cluster.rails}
+        for node in self.nodes:
+            for port in node.ports:
+                ports[port.port.rail].append(port)
+        return tuple(RailView(self, name, rail, tuple(ports[name])) for name, rail in self.cluster.rails.items())
 
     def _answered(self, device: str) -> bool:
         facts = self.devices.get(device)

@@ -6,16 +6,9 @@ import heapq
 from collections.abc import Sequence
 from graphlib import TopologicalSorter
 
+from railbed.check.book import CHECK_BOOK
 from railbed.configure.planned import PlannedFix
 from railbed.model.fix import Fix
-
-RULES = (
-    *("tools_installed", "hostname_unique", "hostname_resolves", "memlock", "clock_synchronised", "governor"),
-    *("rdma_modules", "link_up", "mtu", "rail_address", "rdma_mtu"),
-    *("ets", "buffers", "pfc", "dscp_trust", "dscp_map", "global_pause", "roce_tos", "dcqcn", "cnp_dscp"),
-)
-"""The usual order, from the machine to the link to what runs over it; other rules follow. A fix that really depends on
-another names it (`Fix.after`)."""
 
 
 def in_order(fixes: Sequence[PlannedFix]) -> tuple[PlannedFix, ...]:
@@ -40,8 +33,9 @@ def in_order(fixes: Sequence[PlannedFix]) -> tuple[PlannedFix, ...]:
 
 
 def _rank(planned: PlannedFix) -> tuple[int, str, str]:
-    known = [RULES.index(check) for check in planned.checks if check in RULES]
-    return min(known, default=len(RULES)), planned.checks[0], planned.subject
+    """Return the place that the rules give it, the lowest if several need it."""
+    rank = min(CHECK_BOOK.rules[check].rank for check in planned.checks)
+    return rank, planned.checks[0], planned.subject
 
 
 def _shared(fixes: Sequence[PlannedFix]) -> list[PlannedFix]:

@@ -7,11 +7,11 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from railbed.check.rule import Check
 from railbed.configure.wheels import Wheels
 from railbed.model.events import DeviceChanged
 from railbed.model.fix import Fix
 from railbed.parsing.nexus.switch_lock import Holder
+from railbed.rules.rule import Rule
 from railbed.store.undo import Unfinished
 
 Mode = Literal["show", "render", "apply"]
@@ -45,7 +45,7 @@ class Callbacks:
 class ConfigureRequest:
     """What to change."""
 
-    checks: Sequence[Check[Any]]
+    checks: Sequence[Rule[Any]]
     callbacks: Callbacks
     mode: Mode = "show"
     named: Collection[str] = ()

@@ -6,8 +6,7 @@ from collections.abc import AsyncGenerator, Collection, Iterator, Sequence
 from contextlib import aclosing
 from typing import Any
 
-from railbed.check.judge import judge_site, probes_needed
-from railbed.check.rule import Check
+from railbed.check.book import CHECK_BOOK, probes_needed
 from railbed.check.rules import pending_change as pending_rule
 from railbed.check.rules import reachable
 from railbed.check.rules.switch import pending as switch_pending_rule
@@ -29,19 +28,21 @@ from railbed.model.text.amount import plural
 from railbed.parsing.nexus.switch_lock import checkpoint_name
 from railbed.probes import boot_config, ip_addr, pending_change, ssh_session
 from railbed.probes.nexus import checkpoints
+from railbed.rules.engine import judge
+from railbed.rules.rule import Rule
 from railbed.store.undo import Unfinished
 
 OWN_PROBES: tuple[Probe[Any], ...] = (
     *(boot_config.PROBE, pending_change.PROBE, ip_addr.PROBE, ssh_session.PROBE),
     checkpoints.PROBE,
 )
-ALWAYS: tuple[Check[Any], ...] = (reachable.CHECK, pending_rule.CHECK, switch_pending_rule.CHECK)
+ALWAYS: tuple[Rule[Any], ...] = (reachable.RULE, pending_rule.RULE, switch_pending_rule.RULE)
 """Reported no matter which rules were chosen: they make it impossible to change a device."""
 
 
-def checks_with_fixes(checks: Collection[Check[Any]]) -> list[Check[Any]]:
+def checks_with_fixes(checks: Collection[Rule[Any]]) -> list[Rule[Any]]:
     """Return the rules that may carry a fix: not those that test pairs of nodes, which take long and offer none."""
-    return [check for check in checks if not any(isinstance(probe.command, PairTest) for probe in check.needs)]
+    return [check for check in checks if not any(isinstance(probe.command, PairTest) for probe in check.probes)]
 
 
 async def configure(cluster: Cluster, fleet: Fleet, request: ConfigureRequest) -> AsyncGenerator[Record, None]:
@@ -61,7 +62,7 @@ async def configure(cluster: Cluster, fleet: Fleet, request: ConfigureRequest) -
     )
     # A device that is about to be changed is judged afterwards.
     changing = {device.device for device in plan.devices} if request.mode == "apply" else set()
-    wrong = [finding for finding in judge_site(ALWAYS, site) if finding.verdict is not Verdict.OK]
+    wrong = [finding for finding in judge(CHECK_BOOK, site, ALWAYS) if finding.verdict is not Verdict.OK]
     for finding in wrong:
         if finding.subject not in changing:
             yield finding
@@ -87,7 +88,7 @@ async def configure(cluster: Cluster, fleet: Fleet, request: ConfigureRequest) -
 
 
 def _findings(site: Site, request: ConfigureRequest) -> Iterator[Finding]:
-    findings = judge_site(request.checks, site)
+    findings = judge(CHECK_BOOK, site, request.checks)
     return request.wheels.install_from(site.cluster, findings) if request.wheels else findings
 
 

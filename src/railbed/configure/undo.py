@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 
-from railbed.check.judge import all_checks, judge_site, probes_needed
+from railbed.check.book import CHECK_BOOK, probes_needed
 from railbed.check.run import read_devices
 from railbed.check.site import Site
 from railbed.configure.apply import change_devices
@@ -22,6 +22,7 @@ from railbed.model.cluster import Cluster
 from railbed.model.fix import FileStep, Fix, RunStep
 from railbed.model.reading import DeviceFacts
 from railbed.model.record import Change, Finding, Record
+from railbed.rules.engine import judge
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,12 +44,12 @@ async def undo(cluster: Cluster, fleet: Fleet, request: UndoRequest) -> AsyncGen
     run, callbacks = request.terms.run, request.callbacks
     devices: dict[str, DeviceFacts] = {}
     after = values_of(request.results)
-    checks = [check for check in all_checks().values() if any(_rule(key) == check.name for key in _parts(request))]
+    checks = [check for check in CHECK_BOOK.rules.values() if any(_rule(key) == check.name for key in _parts(request))]
     if checks and after:
         async with aclosing(read_devices(cluster, fleet, list(probes_needed(checks, cluster)), devices)) as records:
             async for record in records:
                 yield record
-    now = values_of(judge_site(checks, Site(cluster, devices))) if devices else {}
+    now = values_of(judge(CHECK_BOOK, Site(cluster, devices), checks)) if devices else {}
     plans, failures = await _plans(fleet, request, after, now)
     for record in _shown(run, plans):
         yield record

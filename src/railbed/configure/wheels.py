@@ -16,7 +16,7 @@ from railbed.launch.files.ship import Parcel, parcel, ship
 from railbed.model.cluster import Cluster
 from railbed.model.record import Finding
 
-INSTALLING = frozenset({torch_equal.CHECK.name, tuning_libraries.CHECK.name})
+INSTALLING = frozenset({torch_equal.RULE.name, tuning_libraries.RULE.name})
 """Rules whose fixes install Python packages."""
 
 
@@ -45,7 +45,7 @@ class Wheels:
                 yield finding
                 continue
             node, folder = finding.fix.device, f"{posixpath.dirname(prefix)}/{BASE}/{self.parcel.name}"
-            if finding.check == torch_equal.CHECK.name:
+            if finding.check == torch_equal.RULE.name:
                 fix = create_environment(node, prefix, wheels=folder, requirements=self.requirements)
             else:
                 fix = add_libraries(node, prefix, wheels=folder, after=finding.fix.after)

@@ -11,11 +11,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
 
-from railbed.diagnose.signal import Signal, Span
 from railbed.model.cabling import cables, port_key
 from railbed.model.cluster import Cluster, Node, Policy, Port, Switch, SwitchPort
 from railbed.model.record import WRONG, Finding
 from railbed.model.series import Series
+from railbed.rules.judgement import Span
+from railbed.rules.rule import NotJudged
+from railbed.rules.signal import Signal
 from railbed.store.series.rates import Growth
 from railbed.store.timeline import Mark, Track
 
@@ -37,15 +39,11 @@ class RunTimeline(Protocol):
     def findings(self) -> Sequence[Finding]: ...
 
 
-class NotMeasured(Exception):
-    """Raised by `read` if there is no such series; the caller turns it into a `skipped` finding."""
+class Unsampled(NotJudged):
+    """Raised by `read` if there is no such series."""
 
     def __init__(self, meter: str, place: str) -> None:
         super().__init__(f"{meter} was not measured on {place}")
-
-
-class NotJudged(Exception):
-    """Raised by a rule that does not apply to a subject; the message is the reason."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +77,7 @@ class _Place(ABC):
         """Return a series, or end this judgement: it was not measured."""
         signal = self.try_read(meter, part)
         if signal is None:
-            raise NotMeasured(f"{meter} {part}".strip(), self.subject)
+            raise Unsampled(f"{meter} {part}".strip(), self.subject)
         return signal
 
 

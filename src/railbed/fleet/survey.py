@@ -18,7 +18,7 @@ from railbed.fleet.fleet import DeviceAnswer, Fleet
 from railbed.fleet.worker import Call, Failed, Returned, Worker, call_here
 from railbed.model.cluster import Cluster, DeviceKind
 from railbed.model.output import Output
-from railbed.model.pairs import Pair, pairs_of
+from railbed.model.pairs import Pair, Pairs
 from railbed.model.probe import PairTest, Probe
 from railbed.model.reading import DeviceFacts, Known, Unknown
 from railbed.probes.outputs import EVIDENCE_CHARS, parse_output
@@ -104,6 +104,7 @@ class _Survey:
         self._kinds: dict[str, DeviceKind] = {target.name: target.kind for target in fleet.targets}
         self._tests = {probe.name: probe.command for probe in probes if isinstance(probe.command, PairTest)}
         self._every_pair = every_pair
+        self._pairs = Pairs(cluster)
         self._known: dict[str, DeviceFacts] = {}
         self._last_counted = 0.0
 
@@ -125,7 +126,7 @@ class _Survey:
     async def test_pairs(self) -> AsyncGenerator[DeviceFacts, None]:
         """Have nodes test others, a few nodes at a time."""
         nodes = [device for device in self._answering() if self._kinds[device] == "node"]
-        pairs = {node: list(pairs_of(self._cluster, node, every=self._every_pair)) for node in nodes}
+        pairs = {node: list(self._pairs.of(node, every=self._every_pair)) for node in nodes}
         commands = {device: self._test_commands(dict.fromkeys(self._tests, pairs[device])) for device in pairs}
         async with aclosing(self._fleet.run(_nonempty(commands), at_once=TESTING_AT_ONCE)) as answers:
             async for answer in answers:
@@ -207,7 +208,7 @@ class _Survey:
         return doubts
 
     def _pairs_to(self, device: str, addresses: Collection[str]) -> Iterable[Pair]:
-        every = pairs_of(self._cluster, device, every=True) if addresses else ()
+        every = self._pairs.of(device, every=True) if addresses else ()
         return (pair for pair in every if str(pair.peer_port.address) in addresses)
 
     def _answers(self, device: str) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from railbed.model.cluster import Cluster, Port, Switch, SwitchPort
 from railbed.model.names import name_from
@@ -64,6 +65,7 @@ class Neighbour:
         return port_key(name) in (port_key(self.port), port_key(self.port_description or ""))
 
 
+@lru_cache(maxsize=16384)
 def port_key(port: str) -> str:
     """Return the same text for every spelling of a switch port: `Ethernet1/1`, `Eth1/1` and `eth1/1` are the same."""
     return PREFIX.sub("eth", port.strip().lower())
@@ -79,9 +81,28 @@ def cables(cluster: Cluster) -> Iterator[Cable]:
                 yield Cable(node=switch_port.node, port=port, switch=name, switch_port=switch_port)
 
 
+class Cabling:
+    """The cables between nodes and switches by both their ends: the cluster is walked only once for all of them."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._of_nodes: dict[tuple[str, str], Cable] = {}
+        self._of_switches: dict[tuple[str, str], Cable] = {}
+        for cable in cables(cluster):
+            self._of_nodes.setdefault((cable.node, cable.port.netdev), cable)
+            self._of_switches.setdefault((cable.switch, cable.switch_port.name), cable)
+
+    def of_node(self, node: str, port: Port) -> Cable | None:
+        """Return the cable of a node's port; None if the cluster file names none."""
+        return self._of_nodes.get((node, port.netdev))
+
+    def of_switch(self, switch: str, port: SwitchPort) -> Cable | None:
+        """Return the cable of a switch's port; None if no node has the port that the cluster file names."""
+        return self._of_switches.get((switch, port.name))
+
+
 def cable_of(cluster: Cluster, node: str, port: Port) -> Cable | None:
     """Return the cable between a node's port and a switch; None if the cluster file names none."""
-    return next((cable for cable in cables(cluster) if (cable.node, cable.port) == (node, port)), None)
+    return Cabling(cluster).of_node(node, port)
 
 
 def partner_of(cluster: Cluster, node: str, port: Port) -> tuple[str, Port] | None:

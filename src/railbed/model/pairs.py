@@ -8,11 +8,13 @@ number of ports, and every port is still tested as sender and as receiver: the t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv6Address
 
 from railbed.model.cluster import Cluster, Port
 
+Address = IPv4Address | IPv6Address
 ALL_PAIRS_PORTS = 8
 """On rails with at most this many ports, every port tests every other."""
 
@@ -27,26 +29,62 @@ class Pair:
     peer_port: Port
 
 
+class _RailPorts:
+    """The ports of a rail, in the order of the file."""
+
+    def __init__(self) -> None:
+        self.of_nodes: dict[str, list[Port]] = {}
+        self.names: list[str] = []
+        self.places: dict[str, int] = {}
+        """The places of nodes in `names`."""
+        self.at: dict[Address, list[tuple[int, str, Port]]] = {}
+        """The ports by address, each with its number and node."""
+        self.count = 0
+
+    def add(self, node: str, port: Port) -> None:
+        if node not in self.places:
+            self.places[node] = len(self.names)
+            self.names.append(node)
+        self.of_nodes.setdefault(node, []).append(port)
+        self.at.setdefault(port.address, []).append((self.count, node, port))
+        self.count += 1
+
+
+class Pairs:
+    """The pairs of a cluster, which is walked only once for all its nodes."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._rails: dict[str, _RailPorts] = {}
+        for node, port in cluster.ports():
+            self._rails.setdefault(port.rail, _RailPorts()).add(node, port)
+
+    def of(self, node: str, *, every: bool = False) -> Iterator[Pair]:
+        """Yield the pairs that a node tests; with `every`, to all ports of other nodes on its rails."""
+        for port in self._cluster.nodes[node].ports:
+            for peer, peer_port in self._peers(node, port, every=every):
+                yield Pair(node=node, port=port, peer=peer, peer_port=peer_port)
+
+    def peers_at(self, node: str, port: Port, addresses: Iterable[Address]) -> list[tuple[str, Port]]:
+        """Return the ports of other nodes on the same rail at some addresses, in the order of the file."""
+        at = self._rails[port.rail].at
+        peers = {number: (peer, own) for address in addresses for number, peer, own in at.get(address, ())}
+        return [peers[number] for number in sorted(peers) if peers[number][0] != node]
+
+    def _peers(self, node: str, port: Port, *, every: bool) -> Iterator[tuple[str, Port]]:
+        rail = self._rails[port.rail]
+        everyone = every or rail.count <= ALL_PAIRS_PORTS
+        own = rail.of_nodes[node]
+        for distance in _distances(len(rail.names), everyone=everyone):
+            peer = rail.names[(rail.places[node] + distance) % len(rail.names)]
+            for index, peer_port in enumerate(rail.of_nodes[peer]):
+                if everyone or _matches(own.index(port), index, min(len(own), len(rail.of_nodes[peer]))):
+                    yield peer, peer_port
+
+
 def pairs_of(cluster: Cluster, node: str, *, every: bool = False) -> Iterator[Pair]:
-    """Yield the pairs that a node tests; with `every`, to all ports of other nodes on its rails."""
-    for port in cluster.nodes[node].ports:
-        for peer, peer_port in _peers(cluster, node, port, every=every):
-            yield Pair(node=node, port=port, peer=peer, peer_port=peer_port)
-
-
-def _peers(cluster: Cluster, node: str, port: Port, *, every: bool) -> Iterator[tuple[str, Port]]:
-    rail: dict[str, list[Port]] = {}
-    for name, other in cluster.ports():
-        if other.rail == port.rail:
-            rail.setdefault(name, []).append(other)
-    everyone = every or sum(map(len, rail.values())) <= ALL_PAIRS_PORTS
-    names = list(rail)
-    own = rail[node]
-    for distance in _distances(len(names), everyone=everyone):
-        peer = names[(names.index(node) + distance) % len(names)]
-        for index, peer_port in enumerate(rail[peer]):
-            if everyone or _matches(own.index(port), index, min(len(own), len(rail[peer]))):
-                yield peer, peer_port
+    """Yield the pairs of one node."""
+    return Pairs(cluster).of(node, every=every)
 
 
 def _distances(nodes: int, *, everyone: bool) -> list[int]:

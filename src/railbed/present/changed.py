@@ -9,6 +9,8 @@ from railbed.model.record import Finding, Verdict
 from railbed.model.text.amount import plural
 
 MOST_NAMED = 3
+NO_LINK = "up, but no link"
+"""What the rule `link_up` observes of a link that lost its carrier, and `diagnose` recognises it by."""
 
 
 def may_explain(finding: Finding, subject: str, message: str) -> bool:

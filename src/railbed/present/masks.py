@@ -98,7 +98,9 @@ class NameMask:
         """Return the parts of a text: every second one is a name of its subject, or of the switch port there."""
         node, port = subject.partition("/")[::2]
         place = ((subject, ""),) if port and node in self._nodes else ()
-        return _splitter((*place, *self._cable(subject), *self._port(subject)), self._nodes.get(node, ())).split(text)
+        of_port = _words_in(text, (*place, *self._cable(subject), *self._port(subject)))
+        of_node = _words_in(text, self._nodes.get(node, ()))
+        return _splitter(of_port, of_node).split(text) if of_port or of_node else [text]
 
     def _port(self, subject: str) -> Words:
         port, device = subject.partition("/")[2], self._devices.get(subject, "")
@@ -117,10 +119,16 @@ class NameMask:
 
 def _mask(text: str, words: Words, *, end: str = _AFTER_PORT) -> str:
     """Replace whole names with their placeholders."""
-    if not words or not text:
+    words = _words_in(text, words)
+    if not words:
         return text
     placeholders: Mapping[str, str] = dict(words)
     return _pattern(words, end).sub(lambda match: placeholders[match.group()], text)
+
+
+def _words_in(text: str, words: Words) -> Words:
+    """Return the names that a text may contain: most contain none, and a pattern is expensive to build."""
+    return tuple(word for word in words if word[0] in text)
 
 
 @lru_cache(maxsize=4096)

@@ -72,14 +72,16 @@ class ReplayTransport:
     ) -> None:
         self._device = device
         self._folder = folder
-        self._outputs = outputs
+        self._outputs: dict[str, list[_RecordedOutput]] = {}
+        for line in outputs:
+            self._outputs.setdefault(line.key, []).append(line)
         self._error = error
         self._replayed: Counter[str] = Counter()
 
     async def run(self, commands: Sequence[Command]) -> AsyncGenerator[Output, None]:
         """Yield the recorded outputs."""
         for command in commands:
-            recorded = [line for line in self._outputs if line.key == command.key]
+            recorded = self._outputs.get(command.key, ())
             nth = self._replayed[command.key]
             self._replayed[command.key] += 1
             if nth < len(recorded):

@@ -10,9 +10,10 @@ from typing import Any
 from railbed.capture.analysis.analyse import analyse
 from railbed.capture.analysis.context import Context, Place
 from railbed.capture.analysis.results import Analysis
-from railbed.capture.judge import all_rules, judge
+from railbed.capture.book import CAPTURE_BOOK
 from railbed.capture.packets import Recording
 from railbed.model.record import WRONG, Finding
+from railbed.rules.engine import judge
 from tests.captures.exchange import port
 from tests.captures.flows import Flow, in_order
 from tests.captures.truth import Packet, recorded
@@ -55,7 +56,7 @@ class Case:
 
     def findings(self) -> list[Finding]:
         """Return what the rule says: what is wrong, or else the rest."""
-        findings = judge(self.analysis, [all_rules()[self.rule]])
+        findings = list(judge(CAPTURE_BOOK, self.analysis, [CAPTURE_BOOK.rules[self.rule]]))
         return [finding for finding in findings if finding.verdict in WRONG] or findings
 
     def shown(self) -> tuple[tuple[str, str, str], ...]:

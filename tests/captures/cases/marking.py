@@ -75,19 +75,19 @@ CASES = [
         "marking_missing",
         "nine of hundred",
         lambda: [at(1, with_wrong(9, 100, tos=0))],
-        ok("nothing of the kind on 1 port"),
+        ok("found nothing on 1 port"),
     ),
     Case(
         "marking_missing",
         "exactly one in hundred",
         lambda: [at(1, with_wrong(10, 1000, tos=0), with_wrong(0, 500))],
-        ok("nothing of the kind on 1 port"),
+        ok("found nothing on 1 port"),
     ),
     Case(
         "marking_missing",
         "connection manager",
         lambda: [at(1, stream(100, Flow(qp=1), tos=0), stream(100, Flow(qp=5)))],
-        ok("nothing of the kind on 1 port"),
+        ok("found nothing on 1 port"),
     ),
     Case(
         "marking_missing",
@@ -100,7 +100,7 @@ CASES = [
         "marking_missing",
         "expected so",
         lambda: [at(1, stream(100, tos=0))],
-        skipped("the cluster file expects DSCP 0 (and 1 more like it)"),
+        skipped("the cluster file expects DSCP 0; 1 other port not judged either"),
         replace(CONTEXT, dscp=0),
     ),
     Case(
@@ -113,13 +113,13 @@ CASES = [
         "marking_dscp",
         "few",
         lambda: [at(1, with_wrong(9, 100, tos=24 << 2 | 2))],
-        ok("nothing of the kind on 1 port"),
+        ok("found nothing on 1 port"),
     ),
     Case(
         "marking_dscp",
         "no file",
         lambda: [between(stream(100, tos=24 << 2))],
-        skipped("without a cluster file, no DSCP is expected (and 1 more like it)"),
+        skipped("without a cluster file, no DSCP is expected; 1 other port not judged either"),
         NO_CONTEXT,
     ),
     Case(
@@ -132,13 +132,13 @@ CASES = [
         "marking_ecn",
         "marked by a switch, or ECT(1)",
         lambda: [at(1, stream(100, tos=107), stream(50, Flow(qp=5, reverse_qp=6), tos=105), with_wrong(0, 9))],
-        ok("nothing of the kind on 1 port"),
+        ok("found nothing on 1 port"),
     ),
     Case(
         "marking_ecn",
         "not wanted",
         lambda: [at(1, stream(100, tos=104))],
-        skipped("the policy has no ECN (and 1 more like it)"),
+        skipped("the policy has no ECN; 1 other port not judged either"),
         replace(CONTEXT, ecn=False),
     ),
     Case(
@@ -155,7 +155,7 @@ CASES = [
         lambda: [
             at(1, stream(91, tags=((VLAN, 3 << 13 | 7),)), stream(9, Flow(qp=5, reverse_qp=6), tags=((VLAN, 7),)))
         ],
-        ok("nothing of the kind on 1 port"),
+        ok("found nothing on 1 port"),
     ),
     Case(
         "marking_priority",
@@ -175,12 +175,12 @@ CASES = [
         lambda: [between(nodes(7, 9, unmarked=2))],
         wrong("fail", "cluster", "marked on 8 of 9 nodes; not on node8"),
     ),
-    Case("marking_some_nodes", "one in hundred", lambda: [between(nodes(7, 9, unmarked=1))], ok("nothing of the kind")),
+    Case("marking_some_nodes", "one in hundred", lambda: [between(nodes(7, 9, unmarked=1))], ok("found nothing")),
     Case(
         "marking_some_nodes",
         "none",
         lambda: [between(stream(100, tos=0), stream(9, Flow(SECOND, FIRST, 7, 8), tos=0))],
-        ok("nothing of the kind"),
+        ok("found nothing"),
     ),
     Case(
         "marking_some_nodes",
@@ -198,12 +198,12 @@ CASES = [
             "the DSCP of 12 of 1,000 packets changed between node1 and node2 on rail0: 26 → 0",
         ),
     ),
-    Case("marking_rewritten", "few", lambda: rewritten(9), ok("nothing of the kind on 2 paths")),
+    Case("marking_rewritten", "few", lambda: rewritten(9), ok("found nothing on 2 paths")),
     Case(
         "marking_rewritten",
         "one end",
         lambda: [at(1, stream(100))],
-        skipped("node1/ens1 → node2/ens1 was recorded at one end only (and 1 more like it)"),
+        skipped("node1/ens1 → node2/ens1 was recorded at one end only; 1 other path not judged either"),
     ),
     Case(
         "marking_notifications",
@@ -221,13 +221,13 @@ CASES = [
         "marking_notifications",
         "two",
         lambda: [at(2, notices(10, 2, tos=0))],
-        ok("nothing of the kind on 1 port"),
+        ok("found nothing on 1 port"),
     ),
     Case(
         "marking_notifications",
         "any mark",
         lambda: [between(notices(10, 10, tos=46 << 2))],
-        ok("nothing of the kind on 1 port"),
+        ok("found nothing on 1 port"),
         NO_CONTEXT,
     ),
     Case(
@@ -236,5 +236,5 @@ CASES = [
         lambda: [at(1, version1(11))],
         wrong("fail", NODE1, "11 of 1,000 packets are RoCEv1"),
     ),
-    Case("marking_version", "few", lambda: [at(1, version1(9))], ok("nothing of the kind on 2 ports")),
+    Case("marking_version", "few", lambda: [at(1, version1(9))], ok("found nothing on 2 ports")),
 ]

@@ -67,12 +67,12 @@ CASES = [
         lambda: [at(2, congested(50))],
         wrong("fail", NODE2, "50 packets from node1 arrived marked as congested (CE), and no notification left"),
     ),
-    Case("reaction_no_notification", "forty-nine", lambda: [at(2, congested(49))], ok("nothing of the kind on 1 path")),
+    Case("reaction_no_notification", "forty-nine", lambda: [at(2, congested(49))], ok("found nothing on 1 path")),
     Case(
         "reaction_no_notification",
         "answered",
         lambda: [at(2, congested(100, notices=1))],
-        ok("nothing of the kind on 1 path"),
+        ok("found nothing on 1 path"),
     ),
     Case(
         "reaction_no_notification",
@@ -91,12 +91,12 @@ CASES = [
             "10 notifications in 1 episode, and the rate stayed: 52.9 MB/s before, 52.9 MB/s at the lowest…",
         ),
     ),
-    Case("reaction_ignored", "nine", lambda: [at(1, notified(1, 9))], ok("nothing of the kind on 1 path")),
+    Case("reaction_ignored", "nine", lambda: [at(1, notified(1, 9))], ok("found nothing on 1 path")),
     Case(
         "reaction_ignored",
         "slows down",
         lambda: [at(1, notified(1, 10, slows=[0]))],
-        ok("nothing of the kind on 1 path"),
+        ok("found nothing on 1 path"),
     ),
     Case(
         "reaction_ignored",
@@ -108,7 +108,7 @@ CASES = [
         "reaction_ignored",
         "slower twice in five times",
         lambda: [at(1, notified(5, 5, slows=[1, 3]))],
-        ok("nothing of the kind on 1 path"),
+        ok("found nothing on 1 path"),
     ),
     Case(
         "reaction_ignored",
@@ -149,6 +149,6 @@ CASES = [
         lambda: lost_notices(3, 60),
         wrong("fail", f"{NODE2} → {NODE1}", "3 of 60 notifications were lost between node2 and node1 on rail0"),
     ),
-    Case("reaction_lost", "three of sixty-one", lambda: lost_notices(3, 61), ok("nothing of the kind on 1 path")),
-    Case("reaction_lost", "two", lambda: lost_notices(2, 10), ok("nothing of the kind on 1 path")),
+    Case("reaction_lost", "three of sixty-one", lambda: lost_notices(3, 61), ok("found nothing on 1 path")),
+    Case("reaction_lost", "two", lambda: lost_notices(2, 10), ok("found nothing on 1 path")),
 ]

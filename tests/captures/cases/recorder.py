@@ -36,7 +36,7 @@ CASES = [
         lambda: [at(1, stream(10), dropped=3)],
         wrong("warn", "node1/rail0", "the recorder dropped 3 packets of 14: the verdict is incomplete"),
     ),
-    Case("recorder_dropped", "none", lambda: [at(1, stream(10))], ok("nothing of the kind on 1 recording")),
+    Case("recorder_dropped", "none", lambda: [at(1, stream(10))], ok("found nothing on 1 recording")),
     Case(
         "recorder_dropped",
         "nobody counted",
@@ -55,7 +55,7 @@ CASES = [
         lambda: [between(stream(10), truncated=True, damage="mirror.pcap is damaged at byte 7")],
         wrong("warn", "mirror.pcap", "mirror.pcap is damaged at byte 7"),
     ),
-    Case("recorder_cut", "complete", lambda: [between(stream(10))], ok("nothing of the kind on 1 recording")),
+    Case("recorder_cut", "complete", lambda: [between(stream(10))], ok("found nothing on 1 recording")),
     Case(
         "recorder_empty",
         "others show traffic",
@@ -77,15 +77,15 @@ CASES = [
         ),
         NO_CONTEXT,
     ),
-    Case("recorder_empty", "one packet", lambda: [at(1, stream(10)[:1])], ok("nothing of the kind on 1 recording")),
+    Case("recorder_empty", "one packet", lambda: [at(1, stream(10)[:1])], ok("found nothing on 1 recording")),
     Case(
         "recorder_one_way",
         "twenty",
         lambda: [between(one_way(20))],
         wrong("warn", "mirror.pcap", f"only one direction was recorded: {FIRST} → {SECOND}"),
     ),
-    Case("recorder_one_way", "nineteen", lambda: [between(one_way(19))], ok("nothing of the kind on 1 recording")),
-    Case("recorder_one_way", "both", lambda: [between(stream(20))], ok("nothing of the kind on 1 recording")),
+    Case("recorder_one_way", "nineteen", lambda: [between(one_way(19))], ok("found nothing on 1 recording")),
+    Case("recorder_one_way", "both", lambda: [between(stream(20))], ok("found nothing on 1 recording")),
     Case(
         "recorder_twice",
         "all",
@@ -104,14 +104,14 @@ CASES = [
         lambda: [between(doubled(60, 40))],
         wrong("warn", "cluster", "40 of 100 packets follow one with the same number: they were recorded twice"),
     ),
-    Case("recorder_twice", "fewer", lambda: [between(doubled(61, 39))], ok("nothing of the kind on 1 recording")),
+    Case("recorder_twice", "fewer", lambda: [between(doubled(61, 39))], ok("found nothing on 1 recording")),
     Case(
         "recorder_clocks",
         "far apart",
         lambda: far_apart(1_200_000),
         wrong("warn", "node2/rail0", "the clock is aligned only to ±1.20 ms"),
     ),
-    Case("recorder_clocks", "not so far apart", lambda: far_apart(900_000), ok("nothing of the kind")),
+    Case("recorder_clocks", "not so far apart", lambda: far_apart(900_000), ok("found nothing")),
     Case(
         "recorder_clocks",
         "nothing in common",

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from railbed.bench.judge.outliers import Outlier, Sample
-from railbed.bench.judge.verdicts.peers import comparable_paths
+from railbed.bench.judge.paths import comparable_paths
 from railbed.bench.measure.schedule import BenchSchedule, Trial
 from railbed.model import events
 from railbed.model.record import Event, Measurement

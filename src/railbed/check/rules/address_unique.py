@@ -23,13 +23,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from railbed.check.rule import Check, Judgement, fail, ok, unknown
 from railbed.check.shared.wording import some
 from railbed.check.site import Site
 from railbed.model.cluster import Port
 from railbed.model.text.amount import plural
 from railbed.probes import ip_addr
 from railbed.probes.ip_addr import Address
+from railbed.rules.judgement import Judgement, fail, ok, unknown
+from railbed.rules.rule import Rule
 
 EXPECTED = "each rail address on one node"
 
@@ -37,8 +38,6 @@ EXPECTED = "each rail address on one node"
 def judge(site: Site) -> Iterator[Judgement]:
     """Gather who has each rail address."""
     ports = {str(port.address): (node, port) for node, port in site.cluster.ports()}
-    if not ports:
-        return
     owners: dict[str, dict[str, tuple[str, Address]]] = {}
     unread = []
     for node in site.nodes:
@@ -63,7 +62,7 @@ def _duplicate(address: str, nodes: Mapping[str, tuple[str, Address]], owner: st
     """Blame the only node that has the address of another; if there are several, or none is right, the cluster."""
     strangers = [node for node in nodes if node != owner]
     if len(strangers) > 1 or owner not in nodes:
-        remedy = CHECK.fix.replace("ADDRESS", address)
+        remedy = RULE.fix.replace("ADDRESS", address)
         return fail(expected=EXPECTED, observed=f"{address} is on {some(nodes)}", remedy=remedy)
     (stranger,) = strangers
     netdev, here = nodes[stranger]
@@ -76,12 +75,17 @@ def _duplicate(address: str, nodes: Mapping[str, tuple[str, Address]], owner: st
     )
 
 
-CHECK = Check(
+def _unless(site: Site) -> str:
+    return "" if any(site.cluster.ports()) else "no port on a rail"
+
+
+RULE = Rule(
     name="address_unique",
     title="no duplicate rail address",
     scope="cluster",
     needs=(ip_addr.PROBE,),
     judge=judge,
+    unless=_unless,
     doc=__doc__,
     essential=True,
     at_restart=True,

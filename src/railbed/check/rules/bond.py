@@ -25,11 +25,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.rule import Check, Judgement, fail, ok, warn
 from railbed.check.shared.wording import no_interface
 from railbed.check.site import PortView
 from railbed.probes import bonding, ip_link
 from railbed.probes.ip_link import Link
+from railbed.rules.judgement import Judgement, fail, ok, warn
+from railbed.rules.rule import Rule
 
 BUNDLES = ("bond", "team")
 EXPECTED = "a separate port"
@@ -80,7 +81,7 @@ def _bundle(links: dict[str, Link], link: Link) -> Link | None:
     return next((member for member in (link, master) if member and member.kind in BUNDLES), None)
 
 
-CHECK = Check(
+RULE = Rule(
     name="bond",
     title="no bond under a rail",
     scope="port",

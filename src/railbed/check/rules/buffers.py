@@ -26,23 +26,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.rule import Check, Judgement, ok, skip, unknown, warn
+from railbed.check.shared.applies import first_of, no_pfc, no_rdma
 from railbed.check.shared.card import CARD_PROBES, Ability, Card, card_of
 from railbed.check.shared.qos.buffers import Buffers, headroom, lossless_buffers, receive_buffers, set_buffers
 from railbed.check.shared.qos.pfc import pfc_priorities
-from railbed.check.shared.rdma import on_rdma_ports
 from railbed.check.site import PortView
 from railbed.probes import dcb_buffer, dcb_pfc, mlnx_qos
+from railbed.rules.judgement import Judgement, ok, skip, unknown, warn
+from railbed.rules.rule import Rule
 
 
-@on_rdma_ports
 def judge(port: PortView) -> Iterator[Judgement]:
     """Look at the buffer of the policy's priority: who else uses it, and its size."""
     lossless = port.policy.priority
     expected = f"a receive buffer for priority {lossless} alone"
-    if not port.policy.pfc:
-        yield skip("the policy has PFC off")
-        return
     card = card_of(port)
     if lacking := card.lacks(Ability.BUFFERS):
         yield skip(lacking, expected=expected)
@@ -88,11 +85,13 @@ def _kilobytes(size: int) -> str:
     return f"{size / 1000:.0f} kB"
 
 
-CHECK = Check(
+RULE = Rule(
     name="buffers",
     title="a receive buffer of its own for lossless traffic",
     scope="port",
     needs=(dcb_buffer.PROBE, dcb_pfc.PROBE, mlnx_qos.PROBE, *CARD_PROBES),
     judge=judge,
+    unless=first_of(no_rdma, no_pfc),
     doc=__doc__,
+    rank=130,
 )

@@ -25,11 +25,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from railbed.check.rule import Check, Judgement, fail, ok, skip, unknown, warn
 from railbed.check.site import PortView
-from railbed.model.cabling import Cable, Neighbour, cable_of, partner_of
+from railbed.model.cabling import Cable, Neighbour, partner_of
 from railbed.model.cluster import Port
 from railbed.probes import ip_link, lldp
+from railbed.rules.judgement import Judgement, fail, ok, unknown, warn
+from railbed.rules.rule import Rule
 
 RIGHT, OTHER_NAME, WRONG = "right", "right port of a device with another name", "wrong"
 
@@ -37,11 +38,8 @@ RIGHT, OTHER_NAME, WRONG = "right", "right port of a device with another name", 
 def judge(port: PortView) -> Iterator[Judgement]:
     """Compare the neighbour with the file."""
     cluster = port.node.site.cluster
-    cable = cable_of(cluster, port.node.name, port.port)
+    cable = port.node.site.cabling.of_node(port.node.name, port.port)
     partner = partner_of(cluster, port.node.name, port.port)
-    if not cable and not partner:
-        yield skip("the cluster file names no switch port for it")
-        return
     neighbours = port.read(lldp.PROBE).interfaces.get(port.port.netdev, ())
     if cable:
         expected = f"{cable.switch} {cable.switch_port.name}"
@@ -91,11 +89,18 @@ def _describe(neighbour: Neighbour) -> str:
     return f"{neighbour.system or neighbour.chassis} {neighbour.port_name}"
 
 
-CHECK = Check(
+def _unless(port: PortView) -> str:
+    site, name = port.node.site, port.node.name
+    is_cabled = site.cabling.of_node(name, port.port) or partner_of(site.cluster, name, port.port)
+    return "" if is_cabled else "the cluster file names no switch port for it"
+
+
+RULE = Rule(
     name="cabling",
     title="cables as in the cluster file",
     scope="port",
     needs=(lldp.PROBE, ip_link.PROBE),
     judge=judge,
+    unless=_unless,
     doc=__doc__,
 )

@@ -28,11 +28,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from railbed.check.rule import Check, Judgement, fail, ok, unknown, warn
 from railbed.check.shared.compare import gather, too_few
 from railbed.check.site import Site
 from railbed.model.output import Output
 from railbed.probes import clock
+from railbed.rules.judgement import Judgement, fail, ok, unknown, warn
+from railbed.rules.rule import Rule
 
 FAIL_SECONDS, WARN_SECONDS = 1.0, 0.1
 EXPECTED = f"within {WARN_SECONDS:g} s of the others"
@@ -106,7 +107,7 @@ def _proven(difference: Interval) -> str:
     return f"{difference.least:.2f} s {'ahead' if difference.low > 0 else 'behind'}, or more"
 
 
-CHECK = Check(
+RULE = Rule(
     name="clock_offset",
     title="the clocks of all nodes agree",
     scope="cluster",

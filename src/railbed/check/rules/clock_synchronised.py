@@ -22,10 +22,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.rule import Check, Judgement, ok, unknown, warn
 from railbed.check.site import NodeView
 from railbed.model.fix import Fix, Persistence, run
 from railbed.probes import clock_sync
+from railbed.rules.judgement import Judgement, ok, unknown, warn
+from railbed.rules.rule import Rule
 
 EXPECTED = "synchronised by a time service"
 
@@ -60,11 +61,12 @@ def _remedy(facts: clock_sync.ClockSync) -> str:
     return "" if facts.services else "timedatectl set-ntp true (or: apt install chrony)"
 
 
-CHECK = Check(
+RULE = Rule(
     name="clock_synchronised",
     title="the clock is synchronised by a time service",
     scope="node",
     needs=(clock_sync.PROBE,),
     judge=judge,
     doc=__doc__,
+    rank=50,
 )

@@ -24,8 +24,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.rule import Check, Judgement, fail, ok
 from railbed.check.shared.agree import agreed, follow_rail
+from railbed.check.shared.applies import first_of, no_ecn, no_rdma
 from railbed.check.shared.card import CARD_PROBES
 from railbed.check.shared.congestion import (
     CONGESTION_PROBES,
@@ -35,12 +35,12 @@ from railbed.check.shared.congestion import (
     not_shown,
 )
 from railbed.check.shared.fixes import set_value
-from railbed.check.shared.rdma import on_rdma_ports
 from railbed.check.site import PortView
 from railbed.model.fix import Fix
+from railbed.rules.judgement import Judgement, fail, ok
+from railbed.rules.rule import Rule
 
 
-@on_rdma_ports
 def judge(port: PortView) -> Iterator[Judgement]:
     """Compare the card's DSCP of notifications with the policy's."""
     wanted = port.policy.cnp_dscp
@@ -75,11 +75,13 @@ def _file(shown: Congestion) -> str:
     return f"{shown.folder}/roce_np/cnp_dscp" if shown.ofed else f"{shown.folder}/np_cnp_dscp"
 
 
-CHECK = Check(
+RULE = Rule(
     name="cnp_dscp",
     title="CNPs with the policy's DSCP",
     scope="port",
     needs=(*CONGESTION_PROBES, *CARD_PROBES),
     judge=judge,
+    unless=first_of(no_rdma, no_ecn),
     doc=__doc__,
+    rank=200,
 )

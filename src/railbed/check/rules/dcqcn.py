@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from railbed.check.rule import Check, Judgement, fail, ok, unknown
+from railbed.check.shared.applies import first_of, no_ecn, no_rdma
 from railbed.check.shared.card import CARD_PROBES
 from railbed.check.shared.congestion import (
     CONGESTION_PROBES,
@@ -35,16 +35,17 @@ from railbed.check.shared.congestion import (
     dcqcn_obstacle,
     not_shown,
 )
-from railbed.check.shared.rdma import on_rdma_ports, rdma_name
+from railbed.check.shared.rdma import rdma_name
 from railbed.check.site import PortView
 from railbed.model.fix import Fix, Persistence, run, write_value
 from railbed.probes import infiniband_counters
 from railbed.probes.dcqcn import Ecn
+from railbed.rules.judgement import Judgement, fail, ok, unknown
+from railbed.rules.rule import Rule
 
 CNP_COUNTERS = ("np_cnp_sent", "rp_cnp_handled")
 
 
-@on_rdma_ports
 def judge(port: PortView) -> Iterator[Judgement]:
     """Look at both sides of the policy's priority."""
     expected = f"DCQCN on for priority {port.policy.priority}"
@@ -98,11 +99,13 @@ def _at_work(port: PortView, shown: Congestion, expected: str) -> Judgement:
     )
 
 
-CHECK = Check(
+RULE = Rule(
     name="dcqcn",
     title="congestion control (DCQCN) on",
     scope="port",
     needs=(*CONGESTION_PROBES, *CARD_PROBES, infiniband_counters.PROBE),
     judge=judge,
+    unless=first_of(no_rdma, no_ecn),
     doc=__doc__,
+    rank=190,
 )

@@ -24,10 +24,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.rule import Check, Judgement, fail, ok
 from railbed.check.site import NodeView
 from railbed.model.text.amount import size
 from railbed.probes import disk
+from railbed.rules.judgement import Judgement, fail, ok
+from railbed.rules.rule import Rule
 
 GB = 10**9
 LEAST_INODES = 10_000
@@ -61,7 +62,7 @@ def _free(facts: disk.Disk) -> str:
     return f"{size(facts.free_bytes)} free on {facts.mount}"
 
 
-CHECK = Check(
+RULE = Rule(
     name="disk_space",
     title="enough disk space for checkpoints",
     scope="node",

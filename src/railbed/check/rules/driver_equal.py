@@ -24,20 +24,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.rule import Check, Judgement, ok, skip, unknown, warn
 from railbed.check.shared.wording import grouped, some
 from railbed.check.site import RailView
 from railbed.model.text.amount import plural
 from railbed.probes import ethtool_driver
+from railbed.rules.judgement import Judgement, ok, unknown, warn
+from railbed.rules.rule import Rule
 
 EXPECTED = "one driver and firmware"
 
 
 def judge(rail: RailView) -> Iterator[Judgement]:
     """Compare the ports of a rail."""
-    if len(rail.ports) < 2:
-        yield skip("fewer than two ports answered")
-        return
     versions = _versions(rail)
     if len(versions) < 2:
         yield unknown(expected=EXPECTED, observed=f"known for {len(versions)} of {len(rail.ports)} ports")
@@ -63,11 +61,16 @@ def _versions(rail: RailView) -> dict[str, str]:
     return versions
 
 
-CHECK = Check(
+def _unless(rail: RailView) -> str:
+    return "fewer than two ports answered" if len(rail.ports) < 2 else ""
+
+
+RULE = Rule(
     name="driver_equal",
     title="equal driver and firmware on a rail",
     scope="rail",
     needs=(ethtool_driver.PROBE,),
     judge=judge,
+    unless=_unless,
     doc=__doc__,
 )

@@ -24,24 +24,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.rule import Check, Judgement, fail, ok, skip, unknown
 from railbed.check.shared.agree import agreed, follow_rail
+from railbed.check.shared.applies import first_of, no_lossless, no_rdma
 from railbed.check.shared.card import CARD_PROBES, Ability, card_of
 from railbed.check.shared.qos.dscp import dscp_priorities, set_dscp
-from railbed.check.shared.rdma import on_rdma_ports
 from railbed.check.site import PortView
 from railbed.model.fix import Fix
 from railbed.probes import dcb_app, mlnx_qos
+from railbed.rules.judgement import Judgement, fail, ok, skip, unknown
+from railbed.rules.rule import Rule
 
 
-@on_rdma_ports
 def judge(port: PortView) -> Iterator[Judgement]:
     """Compare the priority of the policy's DSCP with the policy's."""
     dscp, priority = port.policy.dscp, port.policy.priority
     expected = f"DSCP {dscp} to priority {priority}"
-    if not port.policy.pfc and not port.policy.ecn:
-        yield skip("the policy has PFC and ECN off")
-        return
     lacking = card_of(port).lacks(Ability.DSCP_TRUST)
     if lacking:
         yield skip(lacking, expected=expected)
@@ -73,11 +70,13 @@ def _priority(port: PortView) -> int | None:
     return mapped.pop() if len(mapped) == 1 else None
 
 
-CHECK = Check(
+RULE = Rule(
     name="dscp_map",
     title="DSCP mapped to the policy's priority",
     scope="port",
     needs=(dcb_app.PROBE, mlnx_qos.PROBE, *CARD_PROBES),
     judge=judge,
+    unless=first_of(no_rdma, no_lossless),
     doc=__doc__,
+    rank=160,
 )

@@ -25,22 +25,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.rule import Check, Judgement, fail, ok, skip, unknown
+from railbed.check.shared.applies import first_of, no_lossless, no_rdma
 from railbed.check.shared.card import CARD_PROBES, Ability, Card, card_of
 from railbed.check.shared.qos.dscp import dscp_priorities, trust_dscp
 from railbed.check.shared.qos.tools import ofed_qos
-from railbed.check.shared.rdma import on_rdma_ports
 from railbed.check.site import PortView
 from railbed.probes import dcb_app, mlnx_qos
+from railbed.rules.judgement import Judgement, fail, ok, skip, unknown
+from railbed.rules.rule import Rule
 
 
-@on_rdma_ports
 def judge(port: PortView) -> Iterator[Judgement]:
     """Look at the trust state, or at settings that imply it."""
     expected = "trust dscp"
-    if not port.policy.pfc and not port.policy.ecn:
-        yield skip("the policy has PFC and ECN off")
-        return
     card = card_of(port)
     lacking = card.lacks(Ability.DSCP_TRUST)
     if lacking:
@@ -66,11 +63,13 @@ def _implied(port: PortView, card: Card, expected: str) -> Judgement:
     return unknown(expected=expected, observed="this driver does not show its trust state")
 
 
-CHECK = Check(
+RULE = Rule(
     name="dscp_trust",
     title="the card trusts DSCP",
     scope="port",
     needs=(mlnx_qos.PROBE, dcb_app.PROBE, *CARD_PROBES),
     judge=judge,
+    unless=first_of(no_rdma, no_lossless),
     doc=__doc__,
+    rank=150,
 )

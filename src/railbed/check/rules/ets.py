@@ -28,20 +28,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.rule import Check, Judgement, ok, skip, unknown, warn
+from railbed.check.shared.applies import first_of, no_lossless, no_rdma
 from railbed.check.shared.card import CARD_PROBES, Ability, card_of
 from railbed.check.shared.qos.ets import Classes, lossless_classes, set_classes, traffic_classes
-from railbed.check.shared.rdma import on_rdma_ports
 from railbed.check.site import PortView
 from railbed.probes import dcb_ets, mlnx_qos
+from railbed.rules.judgement import Judgement, ok, skip, unknown, warn
+from railbed.rules.rule import Rule
 
 
-@on_rdma_ports
 def judge(port: PortView) -> Iterator[Judgement]:
     """Compare the classes of the lossless priority, of CNPs and of unmarked traffic with what each needs."""
-    if not port.policy.pfc and not port.policy.ecn:
-        yield skip("the policy has PFC and ECN off")
-        return
     lossless, cnp = port.policy.priority, _cnp_priority(port)
     expected = f"a share for priority {lossless} alone" + (f", priority {cnp} strict" if cnp is not None else "")
     card = card_of(port)
@@ -87,11 +84,13 @@ def _not_shown(reason: str, expected: str, *, is_connectx: bool) -> Judgement:
     return skip(f"the driver has no traffic classes ({reason})", expected=expected)
 
 
-CHECK = Check(
+RULE = Rule(
     name="ets",
     title="traffic classes: a share for RDMA, CNPs first",
     scope="port",
     needs=(dcb_ets.PROBE, mlnx_qos.PROBE, *CARD_PROBES),
     judge=judge,
+    unless=first_of(no_rdma, no_lossless),
     doc=__doc__,
+    rank=120,
 )

@@ -29,11 +29,13 @@ from collections.abc import Iterator
 from typing import Literal
 
 from railbed.check.advice import fill_in
-from railbed.check.rule import Check, Judgement, fail, ok, skip, warn
+from railbed.check.shared.applies import no_port
 from railbed.check.shared.wording import some
 from railbed.check.site import NodeView, PortView
 from railbed.parsing.firewall.rules import Packet
 from railbed.probes import firewall
+from railbed.rules.judgement import Judgement, fail, ok, warn
+from railbed.rules.rule import Rule
 
 ROCE_PORT = 4791
 EPHEMERAL = (32768, 45000, 60999)
@@ -44,9 +46,6 @@ SOFT_ROCE = "rxe"
 
 def judge(node: NodeView) -> Iterator[Judgement]:
     """Evaluate the rules for packets from a peer of each port."""
-    if not node.node.ports:
-        yield skip("no port on a rail")
-        return
     facts = node.read(firewall.PROBE)
     hard: dict[str, str] = {}
     soft: dict[str, str] = {}
@@ -61,7 +60,7 @@ def judge(node: NodeView) -> Iterator[Judgement]:
     who = ", ".join((*facts.backends, *working)) or "no firewall"
     if wrong := hard or soft:
         # The rule for the first interface; those for others are made like it.
-        remedy = fill_in(CHECK.fix, node.site.cluster, f"{node.name}/{next(iter(wrong.values()))}")
+        remedy = fill_in(RULE.fix, node.site.cluster, f"{node.name}/{next(iter(wrong.values()))}")
         evidence = "\n".join((who, *hard, *soft))
         yield (fail if hard else warn)(expected=EXPECTED, observed=some(wrong, 2), remedy=remedy, evidence=evidence)
     else:
@@ -85,12 +84,13 @@ def _packets(port: PortView) -> Iterator[tuple[Packet, str, bool]]:
         yield Packet(protocol=protocol, port=number, netdev=port.port.netdev, source=peer[1].address), name, needed
 
 
-CHECK = Check(
+RULE = Rule(
     name="firewall",
     title="the firewall admits the peers",
     scope="node",
     needs=(firewall.PROBE,),
     judge=judge,
+    unless=no_port,
     doc=__doc__,
     at_restart=True,
 )

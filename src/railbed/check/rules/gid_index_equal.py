@@ -23,13 +23,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.rule import Check, Judgement, ok, skip, warn
 from railbed.check.shared.rail import by_value, rdma_ports, read_ports, unread_findings
 from railbed.check.site import PortView, RailView
 from railbed.model.text.amount import plural
 from railbed.parsing.gids import rocev2_index
 from railbed.probes import infiniband
 from railbed.probes.infiniband import RdmaDevices
+from railbed.rules.judgement import Judgement, ok, skip, warn
+from railbed.rules.rule import Rule
+
+NOTHING_TO_COMPARE = "fewer than two RoCE v2 GIDs to compare"
 
 
 def judge(rail: RailView) -> Iterator[Judgement]:
@@ -40,7 +43,7 @@ def judge(rail: RailView) -> Iterator[Judgement]:
     indices = {port.subject: index for port, facts in read if (index := _index(port, facts)) is not None}
     if len(indices) < 2:
         if not unread:
-            yield skip("fewer than two RoCE v2 GIDs to compare", expected=expected)
+            yield skip(NOTHING_TO_COMPARE, expected=expected)
     elif len(set(indices.values())) > 1:
         yield warn(expected=expected, observed=by_value({port: f"index {index}" for port, index in indices.items()}))
     else:
@@ -53,12 +56,17 @@ def _index(port: PortView, facts: RdmaDevices) -> int | None:
     return rocev2_index(own.gids, port.port.address) if own else None
 
 
-CHECK = Check(
+def _unless(rail: RailView) -> str:
+    return "" if rdma_ports(rail) else NOTHING_TO_COMPARE
+
+
+RULE = Rule(
     name="gid_index_equal",
     title="GID index equal on the rail",
     scope="rail",
     needs=(infiniband.PROBE,),
     judge=judge,
+    unless=_unless,
     doc=__doc__,
     at_restart=True,
 )

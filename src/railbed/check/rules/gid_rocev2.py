@@ -24,15 +24,16 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Sequence
 
-from railbed.check.rule import Check, Judgement, fail, ok, skip, unknown
+from railbed.check.shared.applies import no_rdma
 from railbed.check.shared.card import CARD_PROBES, card_of
-from railbed.check.shared.rdma import not_there, on_rdma_ports, rdma_device
+from railbed.check.shared.rdma import not_there, rdma_device
 from railbed.check.site import PortView
 from railbed.parsing.gids import ROCE_V2, Gid, of_address, rocev2_index
 from railbed.probes import ibv_devinfo, infiniband
+from railbed.rules.judgement import Judgement, fail, ok, skip, unknown
+from railbed.rules.rule import Rule
 
 
-@on_rdma_ports
 def judge(port: PortView) -> Iterator[Judgement]:
     """Look for the entry by type and address."""
     expected = f"RoCE v2 GID for {port.port.address}"
@@ -93,12 +94,13 @@ def _interface_address(port: PortView) -> str:
     return f"{port.port.address}{prefix} dev {shlex.quote(port.port.netdev)}"
 
 
-CHECK = Check(
+RULE = Rule(
     name="gid_rocev2",
     title="RoCE v2 GID for the port's address",
     scope="port",
     needs=(*CARD_PROBES, ibv_devinfo.PROBE),
     judge=judge,
+    unless=no_rdma,
     doc=__doc__,
     at_restart=True,
 )

@@ -27,14 +27,15 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import replace
 
-from railbed.check.rule import Check, Judgement, fail, ok, skip
 from railbed.check.shared.card import CARD_PROBES, Ability, card_of
 from railbed.check.shared.qos.pfc import pfc_priorities, set_pfc
 from railbed.check.shared.wording import no_interface
-from railbed.check.site import PortView, Unread
+from railbed.check.site import PortView
 from railbed.model.fix import Fix, Persistence, run
 from railbed.probes import dcb_pfc, ethtool_driver, ethtool_pause, mlnx_qos
 from railbed.probes.ethtool_pause import Pause
+from railbed.rules.judgement import Judgement, fail, ok, skip
+from railbed.rules.rule import Rule, Unread
 
 EXPECTED = "rx off, tx off"
 MLX4 = "on this card PFC turns global pause off"
@@ -43,9 +44,6 @@ MLX4 = "on this card PFC turns global pause off"
 def judge(port: PortView) -> Iterator[Judgement]:
     """Look at both directions."""
     netdev = port.port.netdev
-    if not port.policy.pfc:
-        yield skip("the policy does not use PFC")
-        return
     if port.port.rdma and (lacking := card_of(port).lacks(Ability.PFC)):
         yield skip(f"{lacking}; only global pause is available", expected=EXPECTED)
         return
@@ -99,11 +97,17 @@ def _pfc_enabled(port: PortView) -> tuple[int, ...] | None:
     return None if isinstance(priorities, str) else priorities
 
 
-CHECK = Check(
+def _unless(port: PortView) -> str:
+    return "" if port.policy.pfc else "the policy does not use PFC"
+
+
+RULE = Rule(
     name="global_pause",
     title="global pause off",
     scope="port",
     needs=(ethtool_pause.PROBE, ethtool_driver.PROBE, dcb_pfc.PROBE, mlnx_qos.PROBE, *CARD_PROBES),
     judge=judge,
+    unless=_unless,
     doc=__doc__,
+    rank=170,
 )

@@ -26,10 +26,11 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
-from railbed.check.rule import Check, Judgement, ok, skip, unknown, warn
 from railbed.check.site import NodeView
 from railbed.model.fix import Fix, Persistence, run
 from railbed.probes import cpu
+from railbed.rules.judgement import Judgement, ok, skip, unknown, warn
+from railbed.rules.rule import Rule
 
 EXPECTED = "governor performance"
 FILES = "/sys/devices/system/cpu/cpu[0-9]*/cpufreq/scaling_governor"
@@ -70,11 +71,12 @@ def _nothing_to_see(facts: cpu.Cpu) -> Judgement:
     return unknown(expected=EXPECTED, observed="no frequency control visible; the firmware may control it")
 
 
-CHECK = Check(
+RULE = Rule(
     name="governor",
     title="processors at full speed",
     scope="node",
     needs=(cpu.PROBE,),
     judge=judge,
     doc=__doc__,
+    rank=60,
 )

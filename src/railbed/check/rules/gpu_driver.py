@@ -27,11 +27,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.rule import Check, Judgement, fail, ok, skip, unknown, warn
 from railbed.check.shared.applies import NO_GPU
 from railbed.check.site import NodeView
 from railbed.model.text.amount import plural
 from railbed.probes import gpu, torch
+from railbed.rules.judgement import Judgement, fail, ok, skip, unknown, warn
+from railbed.rules.rule import Rule
 
 LONGEST = 9
 """Digits of a part of a version: a node may report any text, and Python refuses to read thousands of digits."""
@@ -95,7 +96,7 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part[:LONGEST]) for part in version.split(".") if part.isdecimal()) or (0,)
 
 
-CHECK = Check(
+RULE = Rule(
     name="gpu_driver",
     title="the GPU driver works and suits torch",
     scope="node",

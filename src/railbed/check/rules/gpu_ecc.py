@@ -23,12 +23,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.rule import Check, Judgement, fail, ok, skip, unknown, warn
 from railbed.check.shared.applies import gpu_obstacle
 from railbed.check.site import NodeView
 from railbed.model.fix import Fix, Persistence, run
 from railbed.model.text.amount import plural
 from railbed.probes import gpu
+from railbed.rules.judgement import Judgement, fail, ok, skip, unknown, warn
+from railbed.rules.rule import Rule
 
 EXPECTED = "ECC on, no uncorrected errors"
 
@@ -81,7 +82,7 @@ def _indices(cards: list[gpu.InstalledGpu]) -> str:
     return ", ".join(str(card.index) for card in cards)
 
 
-CHECK = Check(
+RULE = Rule(
     name="gpu_ecc",
     title="ECC on, no uncorrected errors",
     scope="node",

@@ -25,10 +25,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from railbed.check.rule import Check, Judgement, fail, ok, skip, warn
 from railbed.check.site import NodeView
 from railbed.model.cluster import Gpu
 from railbed.probes import gpu
+from railbed.rules.judgement import Judgement, fail, ok, skip, warn
+from railbed.rules.rule import Rule
 
 TOLERANCE = 0.1
 GB, GIB = 10**9, 2**30
@@ -74,7 +75,7 @@ def _words(names: Iterable[str]) -> str:
     return ", ".join(f"{count} x {name}" for name, count in Counter(names).items())
 
 
-CHECK = Check(
+RULE = Rule(
     name="gpu_inventory",
     title="GPUs as in the cluster file",
     scope="node",

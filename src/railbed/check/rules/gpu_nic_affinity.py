@@ -24,11 +24,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.rule import Check, Judgement, ok, skip, unknown, warn
-from railbed.check.shared.applies import gpu_obstacle
-from railbed.check.shared.rdma import NO_RDMA
+from railbed.check.shared.applies import gpu_obstacle, no_rdma
 from railbed.check.site import PortView
 from railbed.probes import gpu, gpu_topology
+from railbed.rules.judgement import Judgement, ok, unknown, warn
+from railbed.rules.rule import Rule
 
 EXPECTED = "a GPU on the same socket"
 NEAR_TO_FAR = ("PIX", "PXB", "PHB", "NODE")
@@ -36,14 +36,11 @@ NEAR_TO_FAR = ("PIX", "PXB", "PHB", "NODE")
 
 def judge(port: PortView) -> Iterator[Judgement]:
     """Find the GPU nearest to the port's card."""
-    card = port.port.rdma
-    if card is None:
-        yield skip(NO_RDMA)
-        return
     obstacle = gpu_obstacle(port.read(gpu.PROBE), EXPECTED)
     if obstacle:
         yield obstacle
         return
+    card = port.port.rdma or ""
     relations = port.read(gpu_topology.PROBE).gpus_of(card)
     if not relations:
         yield unknown(expected=EXPECTED, observed=f"nvidia-smi does not list {card}")
@@ -60,11 +57,12 @@ def _judge_relations(card: str, relations: dict[str, str]) -> Judgement:
     return warn(expected=EXPECTED, observed=f"{card} is {far} to every GPU")
 
 
-CHECK = Check(
+RULE = Rule(
     name="gpu_nic_affinity",
     title="each RDMA card has a GPU on its socket",
     scope="port",
     needs=(gpu.PROBE, gpu_topology.PROBE),
     judge=judge,
+    unless=no_rdma,
     doc=__doc__,
 )

@@ -25,12 +25,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from railbed.check.rule import Check, Judgement, ok, skip, warn
-from railbed.check.shared.applies import gpu_obstacle, rdma_devices
+from railbed.check.shared.applies import gpu_obstacle, no_rdma_on_node
 from railbed.check.shared.fixes import load_modules
-from railbed.check.shared.rdma import NO_RDMA
 from railbed.check.site import NodeView
 from railbed.probes import gpu, modules, os_release
+from railbed.rules.judgement import Judgement, ok, skip, warn
+from railbed.rules.rule import Rule
 
 EXPECTED = "nvidia_peermem, or DMA-BUF"
 MODULES = ("nvidia_peermem", "nv_peer_mem")
@@ -40,9 +40,6 @@ MODULE = ("nvidia-peermem",)
 
 def judge(node: NodeView) -> Iterator[Judgement]:
     """Look for either kind of access to GPU memory."""
-    if not rdma_devices(node):
-        yield skip(NO_RDMA)
-        return
     gpus = node.read(gpu.PROBE)
     obstacle = gpu_obstacle(gpus, EXPECTED)
     if obstacle:
@@ -71,11 +68,12 @@ def _kernel_version(release: str) -> tuple[int, ...]:
     return tuple(map(int, match.groups())) if match else (0, 0)
 
 
-CHECK = Check(
+RULE = Rule(
     name="gpu_peer_memory",
     title="GPUDirect RDMA is available",
     scope="node",
     needs=(gpu.PROBE, modules.PROBE, os_release.PROBE),
     judge=judge,
+    unless=no_rdma_on_node,
     doc=__doc__,
 )

@@ -25,19 +25,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.rule import Check, Judgement, fail, ok, skip, unknown
 from railbed.check.site import NodeView
 from railbed.model.fix import FileStep, Fix, Persistence
 from railbed.probes import hostname
+from railbed.rules.judgement import Judgement, fail, ok, unknown
+from railbed.rules.rule import Rule
 
 EXPECTED = "resolves to a reachable address"
 
 
 def judge(node: NodeView) -> Iterator[Judgement]:
     """Look at the addresses that the node's own name resolves to on the node."""
-    if len(node.site.cluster.nodes) == 1:
-        yield skip("only one node: its ranks meet on loopback")
-        return
     facts = node.read(hostname.PROBE)
     if facts.addresses is None:
         yield unknown(expected=EXPECTED, observed="getent is not installed")
@@ -85,11 +83,17 @@ def _entry(node: NodeView, name: str) -> str:
     return f"`{address} {name}`"
 
 
-CHECK = Check(
+def _unless(node: NodeView) -> str:
+    return "only one node: its ranks meet on loopback" if len(node.site.cluster.nodes) == 1 else ""
+
+
+RULE = Rule(
     name="hostname_resolves",
     title="the hostname resolves, and not to loopback",
     scope="node",
     needs=(hostname.PROBE,),
     judge=judge,
+    unless=_unless,
     doc=__doc__,
+    rank=30,
 )

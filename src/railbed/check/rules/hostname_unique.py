@@ -26,12 +26,13 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Sequence
 
-from railbed.check.rule import Check, Judgement, fail, ok
 from railbed.check.shared.compare import gather, too_few
 from railbed.check.site import Site
 from railbed.model.fix import Fix, Persistence, run
 from railbed.model.text.amount import plural
 from railbed.probes import hostname
+from railbed.rules.judgement import Judgement, fail, ok
+from railbed.rules.rule import Rule
 
 EXPECTED = "its own hostname"
 
@@ -80,12 +81,13 @@ def _twins(node: str, names: dict[str, str]) -> list[str]:
     return [other for other, name in names.items() if other != node and name == names[node]]
 
 
-CHECK = Check(
+RULE = Rule(
     name="hostname_unique",
     title="every node has its own hostname",
     scope="cluster",
     needs=(hostname.PROBE,),
     judge=judge,
     doc=__doc__,
+    rank=20,
     essential=True,
 )

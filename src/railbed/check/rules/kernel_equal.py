@@ -23,11 +23,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.rule import Check, Judgement, ok, warn
 from railbed.check.shared.compare import gather, most_common, too_few
 from railbed.check.site import Site
 from railbed.model.text.amount import plural
 from railbed.probes import os_release
+from railbed.rules.judgement import Judgement, ok, warn
+from railbed.rules.rule import Rule
 
 
 def judge(site: Site) -> Iterator[Judgement]:
@@ -53,7 +54,7 @@ def judge(site: Site) -> Iterator[Judgement]:
         )
 
 
-CHECK = Check(
+RULE = Rule(
     name="kernel_equal",
     title="the same kernel on all nodes",
     scope="cluster",

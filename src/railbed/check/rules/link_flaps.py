@@ -24,13 +24,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.rule import Check, Judgement, fail, ok, unknown
 from railbed.check.shared.net_counters import FLAPS, both_links, moved
 from railbed.check.shared.wording import no_interface, some
 from railbed.check.site import PortView
 from railbed.probes import ethtool_stats, ip_link
 from railbed.probes.ethtool_stats import DriverStatistics
 from railbed.probes.ip_link import Link
+from railbed.rules.judgement import Judgement, fail, ok, unknown
+from railbed.rules.rule import Rule
 
 EXPECTED = "the link stays up"
 
@@ -63,7 +64,7 @@ def _changes(link: Link, driver: DriverStatistics | None) -> dict[str, int]:
     return counts | {name: counters.values[name] for name in FLAPS if counters and name in counters.values}
 
 
-CHECK = Check(
+RULE = Rule(
     name="link_flaps",
     title="links stay up",
     scope="port",

@@ -24,12 +24,13 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
-from railbed.check.rule import Check, Judgement, fail, ok, skip, unknown, warn
 from railbed.check.shared.agree import agreed, write_at_rail
 from railbed.check.shared.wording import no_interface
 from railbed.check.site import PortView
 from railbed.model.fix import Fix, Persistence, run
 from railbed.probes import ethtool, ethtool_driver, ip_link
+from railbed.rules.judgement import Judgement, fail, ok, skip, unknown, warn
+from railbed.rules.rule import Rule
 
 VIRTUAL_DRIVERS = ("virtio_net", "veth", "vmxnet3", "hv_netvsc", "xen_netfront", "gve", "tun", "dummy")
 
@@ -97,7 +98,7 @@ def _without_speed(port: PortView, expected: str) -> Judgement:
     return unknown(expected=expected, observed="the driver does not report a speed")
 
 
-CHECK = Check(
+RULE = Rule(
     name="link_speed",
     title="link speed as in the cluster file",
     scope="port",

@@ -24,12 +24,12 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
-from railbed.check.rule import Check, Judgement, fail, ok
 from railbed.check.site import PortView
 from railbed.model.fix import Fix, Persistence, run
+from railbed.present.changed import NO_LINK
 from railbed.probes import ip_link
-
-NO_LINK = "up, but no link"
+from railbed.rules.judgement import Judgement, fail, ok
+from railbed.rules.rule import Rule
 
 
 def judge(port: PortView) -> Iterator[Judgement]:
@@ -67,13 +67,14 @@ def _fix(port: PortView) -> Fix:
     )
 
 
-CHECK = Check(
+RULE = Rule(
     name="link_up",
     title="rail interfaces are up",
     scope="port",
     needs=(ip_link.PROBE,),
     judge=judge,
     doc=__doc__,
+    rank=80,
     essential=True,
     at_restart=True,
 )

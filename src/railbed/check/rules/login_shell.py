@@ -26,10 +26,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.rule import Check, Judgement, ok, warn
 from railbed.check.shared.occupants import describe_run, runs_on
 from railbed.check.site import NodeView
 from railbed.probes import agents, clock
+from railbed.rules.judgement import Judgement, ok, warn
+from railbed.rules.rule import Rule
 
 WARN_SECONDS = 5.0
 EXPECTED = f"starts within {WARN_SECONDS:g} s"
@@ -54,7 +55,7 @@ def judge(node: NodeView) -> Iterator[Judgement]:
         yield warn(expected=EXPECTED, observed=problem, evidence=evidence)
 
 
-CHECK = Check(
+RULE = Rule(
     name="login_shell",
     title="the login shell starts quickly",
     scope="node",

@@ -28,12 +28,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.rule import Check, Judgement, fail, ok, skip, warn
-from railbed.check.shared.applies import rdma_devices
-from railbed.check.shared.rdma import NO_RDMA
+from railbed.check.shared.applies import no_rdma_on_node
 from railbed.check.site import NodeView
 from railbed.model.fix import FileStep, Fix, Persistence
 from railbed.probes import limits
+from railbed.rules.judgement import Judgement, fail, ok, warn
+from railbed.rules.rule import Rule
 
 EXPECTED = "unlimited locked memory"
 FILE = "/etc/security/limits.d/90-railbed-memlock.conf"
@@ -46,9 +46,6 @@ IN_SLURM = (
 
 def judge(node: NodeView) -> Iterator[Judgement]:
     """Judge the soft limit, which is the one that applies to programs."""
-    if not rdma_devices(node):
-        yield skip(NO_RDMA)
-        return
     facts = node.read(limits.PROBE)
     soft = facts.locked_memory.soft
     if soft == "unlimited":
@@ -75,11 +72,13 @@ def _size(count: int) -> str:
     return f"{count / 2**20:.0f} MiB" if count >= 2**20 else f"{count / 2**10:.0f} KiB"
 
 
-CHECK = Check(
+RULE = Rule(
     name="memlock",
     title="enough memory can be locked for RDMA",
     scope="node",
     needs=(limits.PROBE,),
     judge=judge,
+    unless=no_rdma_on_node,
     doc=__doc__,
+    rank=40,
 )

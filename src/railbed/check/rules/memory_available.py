@@ -24,10 +24,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.rule import Check, Judgement, ok, unknown, warn
 from railbed.check.shared.occupants import advise_on_run, describe_run, runs_on
 from railbed.check.site import NodeView
 from railbed.probes import agents, memory
+from railbed.rules.judgement import Judgement, ok, unknown, warn
+from railbed.rules.rule import Rule
 
 LEAST_AVAILABLE, MOST_SWAPPED = 0.10, 0.05
 EXPECTED = f"{LEAST_AVAILABLE:.0%} available, no swapping"
@@ -60,7 +61,7 @@ def _scarce(node: NodeView, observed: str, lacking: float) -> Judgement:
     return warn(expected=EXPECTED, observed=f"{observed}: {reason}", remedy=advise_on_run(node, largest))
 
 
-CHECK = Check(
+RULE = Rule(
     name="memory_available",
     title="free memory, no swapping",
     scope="node",

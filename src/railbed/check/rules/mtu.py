@@ -25,11 +25,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.rule import Check, Judgement, fail, ok
 from railbed.check.shared.agree import agreed, write_at_rail
 from railbed.check.site import PortView
 from railbed.model.fix import Fix, set_mtu
 from railbed.probes import ip_link
+from railbed.rules.judgement import Judgement, fail, ok
+from railbed.rules.rule import Rule
 
 
 def judge(port: PortView) -> Iterator[Judgement]:
@@ -74,12 +75,13 @@ def _mtu(port: PortView) -> int | None:
     return link.mtu if link else None
 
 
-CHECK = Check(
+RULE = Rule(
     name="mtu",
     title="MTU as in the cluster file",
     scope="port",
     needs=(ip_link.PROBE,),
     judge=judge,
     doc=__doc__,
+    rank=90,
     at_restart=True,
 )

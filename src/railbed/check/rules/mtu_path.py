@@ -29,14 +29,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from ipaddress import IPv4Address, IPv6Address, ip_address
 
-from railbed.check.rule import Check, Judgement, fail, ok, skip, unknown
+from railbed.check.shared.applies import no_peer
 from railbed.check.shared.wording import grouped, some
 from railbed.check.site import PortView
 from railbed.model.cluster import Port
-from railbed.model.pairs import pairs_of
 from railbed.model.text.amount import plural
 from railbed.probes import ping_mtu
 from railbed.probes.ping_mtu import Ping
+from railbed.rules.judgement import Judgement, fail, ok, skip, unknown
+from railbed.rules.rule import Rule
 
 Pings = dict[tuple[IPv4Address | IPv6Address, int], Ping]
 FINE, UNTOLD, SMALL_ONLY = "passes", "inconclusive", "small passes"
@@ -48,11 +49,8 @@ NO_PATH = "look at link_up and rail_address of both ends, then at the switch por
 def judge(port: PortView) -> Iterator[Judgement]:
     """Gather the outcomes of the pings to each peer; one finding lists all failures."""
     mtu = port.mtu
-    if next(port.node.site.cluster.peers(port.node.name, port.port), None) is None:
-        yield skip("no peer on this rail")
-        return
     own, excess = _pings(port)
-    up = {node.name for node in port.node.site.nodes}
+    up = port.node.site.names
     results = {}
     for name, peer in _tested(port, own):
         small = own.get((peer.address, ping_mtu.small_size(peer.address)))
@@ -71,12 +69,11 @@ def _pings(port: PortView) -> tuple[Pings, str]:
     return own, again.load.excess if again and again.load else ""
 
 
-def _tested(port: PortView, own: Pings) -> Iterator[tuple[str, Port]]:
-    """Yield the peers that are to be tested, and others that were tested as well."""
-    cluster, name = port.node.site.cluster, port.node.name
-    wanted = {pair.peer_port.address for pair in pairs_of(cluster, name) if pair.port == port.port}
-    tested = {address for address, _ in own}
-    return ((name, peer) for name, peer in cluster.peers(name, port.port) if peer.address in wanted | tested)
+def _tested(port: PortView, own: Pings) -> list[tuple[str, Port]]:
+    """Return the peers that are to be tested, and others that were tested as well."""
+    pairs, name = port.node.site.pairs, port.node.name
+    wanted = {pair.peer_port.address for pair in pairs.of(name) if pair.port == port.port}
+    return pairs.peers_at(name, port.port, wanted.union(address for address, _ in own))
 
 
 def _summary(results: dict[str, str], expected: str, evidence: str, excess: str) -> Judgement:
@@ -124,12 +121,13 @@ def _evidence(pings: Iterable[Ping]) -> str:
     return "\n".join(f"{ping.address} {ping.size}: {ping.message}" for ping in pings if ping.outcome != "reply")
 
 
-CHECK = Check(
+RULE = Rule(
     name="mtu_path",
     title="full-size packets reach the peers",
     scope="port",
     needs=(ping_mtu.PROBE,),
     judge=judge,
+    unless=no_peer,
     doc=__doc__,
     essential=True,
 )

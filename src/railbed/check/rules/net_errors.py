@@ -28,7 +28,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.rule import Check, Judgement, fail, ok, warn
 from railbed.check.shared.net_counters import both_links, is_drop, is_error, moved
 from railbed.check.shared.wording import no_interface, some
 from railbed.check.site import PortView
@@ -36,6 +35,8 @@ from railbed.model.text.amount import plural
 from railbed.probes import ethtool_stats, ip_link
 from railbed.probes.ethtool_stats import DriverStatistics
 from railbed.probes.ip_link import Link
+from railbed.rules.judgement import Judgement, fail, ok, warn
+from railbed.rules.rule import Rule
 
 EXPECTED = "no error counter grows"
 KERNEL_DROPS = "ip.rx_dropped"
@@ -100,7 +101,7 @@ def _driver(facts: DriverStatistics | None, netdev: str) -> dict[str, int]:
     return dict(counters.values) if counters else {}
 
 
-CHECK = Check(
+RULE = Rule(
     name="net_errors",
     title="no growing error counters",
     scope="port",

@@ -25,11 +25,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from statistics import median_low
 
-from railbed.check.rule import Check, Judgement, ok, warn
 from railbed.check.shared.compare import Gathered, gather, too_few
 from railbed.check.site import Site
 from railbed.model.text.amount import plural
 from railbed.probes import cpu, memory
+from railbed.rules.judgement import Judgement, ok, warn
+from railbed.rules.rule import Rule
 
 TOLERANCE = 0.1
 EXPECTED = "processors and memory like the other nodes"
@@ -60,7 +61,7 @@ def _compare(site: Site, gathered: Gathered[int], words: Callable[[int], str]) -
         yield ok(expected=EXPECTED, observed=f"about {words(usual)} on {plural(len(gathered.values), 'node')}")
 
 
-CHECK = Check(
+RULE = Rule(
     name="nodes_alike",
     title="similar processors and memory on all nodes",
     scope="cluster",

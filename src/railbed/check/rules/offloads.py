@@ -26,11 +26,12 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Sequence
 
-from railbed.check.rule import Check, Judgement, ok, skip, warn
 from railbed.check.shared.wording import no_interface
 from railbed.check.site import PortView
 from railbed.model.fix import Fix, Persistence, run
 from railbed.probes import ethtool_features
+from railbed.rules.judgement import Judgement, ok, skip, warn
+from railbed.rules.rule import Rule
 
 WANTED = {
     "tcp-segmentation-offload": "tso",
@@ -67,7 +68,7 @@ def _fix(port: PortView, flags: Sequence[str]) -> Fix:
     return Fix(device=port.node.name, apply=run(command("on")), undo=run(command("off")), persistence=Persistence.BOOT)
 
 
-CHECK = Check(
+RULE = Rule(
     name="offloads",
     title="TCP offloads are on",
     scope="port",

@@ -24,20 +24,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.rule import Check, Judgement, ok, skip, warn
 from railbed.check.shared.occupants import advise_on_run, describe_run
 from railbed.check.shared.wording import some
 from railbed.check.site import NodeView
 from railbed.model.record import WRONG, Finding
 from railbed.probes import agents
+from railbed.rules.judgement import Judgement, ok, warn
+from railbed.rules.rule import Rule
 
 
 def judge(node: NodeView) -> Iterator[Judgement]:
     """Look for agents on the node."""
-    cluster = node.site.cluster
-    if node.node.login.over(cluster.login).slurm_job:
-        yield skip("a Slurm job, which may share its nodes")
-        return
     runs = node.read(agents.PROBE).agents
     expected = "no other run"
     if not runs:
@@ -50,14 +47,20 @@ def judge(node: NodeView) -> Iterator[Judgement]:
 
 def is_present(finding: Finding) -> bool:
     """Whether the finding is that a run uses the node: another run cannot start then."""
-    return finding.check == CHECK.name and finding.verdict in WRONG
+    return finding.check == RULE.name and finding.verdict in WRONG
 
 
-CHECK = Check(
+def _unless(node: NodeView) -> str:
+    in_job = node.node.login.over(node.site.cluster.login).slurm_job
+    return "a Slurm job, which may share its nodes" if in_job else ""
+
+
+RULE = Rule(
     name="other_run",
     title="no other run uses the node",
     scope="node",
     needs=(agents.PROBE,),
     judge=judge,
+    unless=_unless,
     doc=__doc__,
 )

@@ -25,16 +25,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from railbed.check.rule import Check, Judgement, fail, ok, skip, unknown, warn
+from railbed.check.shared.applies import no_rdma
 from railbed.check.shared.card import CARD_PROBES
-from railbed.check.shared.rdma import on_rdma_ports, rdma_device
+from railbed.check.shared.rdma import rdma_device
 from railbed.check.site import PortView
 from railbed.model.record import WRONG
 from railbed.probes import pcie
 from railbed.probes.pcie import PcieCard, carried_gbps
+from railbed.rules.judgement import Judgement, fail, ok, skip, unknown, warn
+from railbed.rules.rule import Rule
 
 
-@on_rdma_ports
 def judge(port: PortView) -> Iterator[Judgement]:
     """Compare the link's bandwidth with the port's speed and with the card's maximum."""
     address, card = _card(port)
@@ -47,9 +48,7 @@ def judge(port: PortView) -> Iterator[Judgement]:
     else:
         judgement = _judge_link(port, card, card.speed_gts, card.width)
         yield (
-            replace(judgement, remedy=CHECK.fix.replace("ADDRESS", address))
-            if judgement.verdict in WRONG
-            else judgement
+            replace(judgement, remedy=RULE.fix.replace("ADDRESS", address)) if judgement.verdict in WRONG else judgement
         )
 
 
@@ -81,11 +80,12 @@ def _port_speed(port: PortView) -> float | None:
     return port.rail.speed or (own.rate_gbps if own else None)
 
 
-CHECK = Check(
+RULE = Rule(
     name="pcie_bandwidth",
     title="PCIe carries the port's speed",
     scope="port",
     needs=(pcie.PROBE, *CARD_PROBES),
     judge=judge,
+    unless=no_rdma,
     doc=__doc__,
 )

@@ -24,9 +24,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.rule import Check, Judgement, fail, ok, warn
 from railbed.check.site import NodeView
 from railbed.probes import pending_change
+from railbed.rules.judgement import Judgement, fail, ok, warn
+from railbed.rules.rule import Rule
 
 EXPECTED = "no change pending"
 
@@ -55,7 +56,7 @@ def _remedy(facts: pending_change.PendingChange) -> str:
     return f"`railbed configure --undo {run}` restores it, `railbed configure --apply` makes the rest of the changes"
 
 
-CHECK = Check(
+RULE = Rule(
     name="pending_change",
     title="no unfinished change",
     scope="node",

@@ -24,23 +24,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.rule import Check, Judgement, fail, ok, skip, unknown
 from railbed.check.shared.agree import agreed, follow_rail
+from railbed.check.shared.applies import first_of, no_pfc, no_rdma
 from railbed.check.shared.card import CARD_PROBES, Ability, card_of
 from railbed.check.shared.qos.pfc import pfc_priorities, set_pfc
-from railbed.check.shared.rdma import on_rdma_ports
 from railbed.check.site import PortView
 from railbed.model.fix import Fix
 from railbed.probes import dcb_pfc, mlnx_qos
+from railbed.rules.judgement import Judgement, fail, ok, skip, unknown
+from railbed.rules.rule import Rule
 
 
-@on_rdma_ports
 def judge(port: PortView) -> Iterator[Judgement]:
     """Compare the priorities with PFC on with the policy's priority."""
     expected = f"PFC on priority {port.policy.priority} only"
-    if not port.policy.pfc:
-        yield skip("the policy has PFC off")
-        return
     lacking = card_of(port).lacks(Ability.PFC)
     if lacking:
         yield skip(lacking, expected=expected)
@@ -73,11 +70,13 @@ def _known_priorities(port: PortView) -> tuple[int, ...] | None:
     return None if isinstance(enabled, str) else enabled
 
 
-CHECK = Check(
+RULE = Rule(
     name="pfc",
     title="PFC on the policy's priority",
     scope="port",
     needs=(dcb_pfc.PROBE, mlnx_qos.PROBE, *CARD_PROBES),
     judge=judge,
+    unless=first_of(no_rdma, no_pfc),
     doc=__doc__,
+    rank=140,
 )

@@ -26,11 +26,12 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
-from railbed.check.rule import Check, Judgement, fail, ok
 from railbed.check.shared.wording import some
 from railbed.check.site import PortView
 from railbed.model.fix import Fix, Persistence, RunStep, Step, run
 from railbed.probes import ip_addr
+from railbed.rules.judgement import Judgement, fail, ok
+from railbed.rules.rule import Rule
 
 
 def judge(port: PortView) -> Iterator[Judgement]:
@@ -88,13 +89,14 @@ def _removal(address: str, netdev: str) -> RunStep:
     return RunStep(command=f"ip addr del {address} dev {netdev}", only_if=present)
 
 
-CHECK = Check(
+RULE = Rule(
     name="rail_address",
     title="rail address on its interface",
     scope="port",
     needs=(ip_addr.PROBE,),
     judge=judge,
     doc=__doc__,
+    rank=100,
     essential=True,
     at_restart=True,
 )

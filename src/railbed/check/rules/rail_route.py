@@ -25,12 +25,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
-from railbed.check.rule import Check, Judgement, fail, ok, skip, warn
+from railbed.check.shared.applies import no_peer
 from railbed.check.shared.wording import some
 from railbed.check.site import PortView
 from railbed.model.cluster import Port
 from railbed.model.text.amount import plural
 from railbed.probes import ip_route
+from railbed.rules.judgement import Judgement, fail, ok, warn
+from railbed.rules.rule import Rule
 
 MOST_PEERS = 64
 """Only this many routes are followed: peers on a rail mostly share one."""
@@ -40,9 +42,6 @@ def judge(port: PortView) -> Iterator[Judgement]:
     """Follow the routes to all peers and report the first that is wrong."""
     netdev = port.port.netdev
     peers = list(islice(port.node.site.cluster.peers(port.node.name, port.port), MOST_PEERS))
-    if not peers:
-        yield skip("no peer on this rail")
-        return
     tables = port.read(ip_route.PROBE).tables
     wrong = [(name, peer) for name, peer in peers if netdev not in _devices(tables, ip_route.MAIN, peer)]
     expected = f"routes to {plural(len(peers), 'peer')} through {netdev}"
@@ -68,12 +67,13 @@ def _devices(tables: dict[str, ip_route.RoutingTable], name: str, peer: Port) ->
     return route.devices if route else ()
 
 
-CHECK = Check(
+RULE = Rule(
     name="rail_route",
     title="routes to the peers through the rail",
     scope="port",
     needs=(ip_route.PROBE,),
     judge=judge,
+    unless=no_peer,
     doc=__doc__,
     at_restart=True,
 )

@@ -23,20 +23,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.rule import Check, Judgement, fail, ok, skip, unknown
 from railbed.check.shared.wording import grouped, some
 from railbed.check.site import RailView
 from railbed.model.text.amount import plural
 from railbed.probes import ethtool
+from railbed.rules.judgement import Judgement, fail, ok, skip, unknown
+from railbed.rules.rule import Rule
 
 EXPECTED = "one speed on all links"
 
 
 def judge(rail: RailView) -> Iterator[Judgement]:
     """Compare the speeds of the ports of a rail."""
-    if rail.rail.speed is not None:
-        yield skip("the rail's speed is in the cluster file: see link_speed")
-        return
     speeds = _speeds(rail)
     known = {name: speed for name, speed in speeds.items() if speed is not None}
     if len(speeds) < 2:
@@ -65,11 +63,18 @@ def _speeds(rail: RailView) -> dict[str, int | None]:
     return speeds
 
 
-CHECK = Check(
+def _unless(rail: RailView) -> str:
+    if rail.rail.speed is not None:
+        return "the rail's speed is in the cluster file: see link_speed"
+    return "" if rail.ports else "fewer than two ports answered"
+
+
+RULE = Rule(
     name="rail_speed_equal",
     title="equal speed on a rail",
     scope="rail",
     needs=(ethtool.PROBE,),
     judge=judge,
+    unless=_unless,
     doc=__doc__,
 )

@@ -27,9 +27,10 @@ from collections.abc import Iterator
 from ipaddress import IPv4Network, IPv6Network
 from itertools import combinations
 
-from railbed.check.rule import Check, Judgement, fail, ok, skip, unknown
 from railbed.check.site import NodeView, Site
 from railbed.probes import ip_addr
+from railbed.rules.judgement import Judgement, fail, ok, skip, unknown
+from railbed.rules.rule import Rule
 
 EXPECTED = "a subnet for each rail"
 Network = IPv4Network | IPv6Network
@@ -85,7 +86,7 @@ def _clashes(networks: dict[str, Network]) -> Iterator[tuple[str, str]]:
             yield first, second
 
 
-CHECK = Check(
+RULE = Rule(
     name="rails_distinct",
     title="rails in different subnets",
     scope="cluster",

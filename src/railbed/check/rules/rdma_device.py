@@ -24,14 +24,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from railbed.check.rule import Check, Judgement, fail, ok, unknown
-from railbed.check.shared.rdma import on_rdma_ports, rdma_device, rdma_name
+from railbed.check.shared.applies import no_rdma
+from railbed.check.shared.rdma import rdma_device, rdma_name
 from railbed.check.site import PortView
 from railbed.probes import infiniband, rdma_link
 from railbed.probes.infiniband import RdmaDevice
+from railbed.rules.judgement import Judgement, fail, ok, unknown
+from railbed.rules.rule import Rule
 
 
-@on_rdma_ports
 def judge(port: PortView) -> Iterator[Judgement]:
     """Compare the device's interface with the cluster file."""
     name, netdev = rdma_name(port), port.port.netdev
@@ -88,12 +89,13 @@ def _listing(netdevs: Mapping[str, str | None]) -> str:
     return "\n".join(f"{name} {netdev or '-'}" for name, netdev in netdevs.items()) or "no RDMA devices"
 
 
-CHECK = Check(
+RULE = Rule(
     name="rdma_device",
     title="RDMA device on the right interface",
     scope="port",
     needs=(rdma_link.PROBE, infiniband.PROBE),
     judge=judge,
+    unless=no_rdma,
     doc=__doc__,
     at_restart=True,
 )

@@ -25,19 +25,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from railbed.check.rule import Check, Judgement, ok, unknown
-from railbed.check.shared.rdma import not_there, on_rdma_ports, rdma_name
+from railbed.check.shared.applies import no_rdma
+from railbed.check.shared.rdma import not_there, rdma_name
 from railbed.check.shared.rdma_counters import ALL_NAMES, KINDS, CounterKind, moved
 from railbed.check.site import PortView
 from railbed.probes import infiniband_counters, rdma_statistic
 from railbed.probes.infiniband_counters import RdmaCounters
+from railbed.rules.judgement import Judgement, ok, unknown
+from railbed.rules.rule import Rule
 
 EXPECTED = "no error counter moves"
 SHOWN = 2
 """Counters named in `observed`; all are in the evidence."""
 
 
-@on_rdma_ports
 def judge(port: PortView) -> Iterator[Judgement]:
     """Compare both readings."""
     readings = _readings(port)
@@ -90,11 +91,12 @@ def _still(counters: Mapping[str, int]) -> Judgement:
     return ok(expected=EXPECTED, observed=observed, evidence=evidence)
 
 
-CHECK = Check(
+RULE = Rule(
     name="rdma_errors",
     title="no growing RDMA error counters",
     scope="port",
     needs=(infiniband_counters.PROBE, rdma_statistic.PROBE),
     judge=judge,
+    unless=no_rdma,
     doc=__doc__,
 )

@@ -24,15 +24,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from railbed.check.rule import Check, Judgement, ok, skip, unknown, warn
 from railbed.check.shared.card import CARD_PROBES, Ability, card_of
 from railbed.check.shared.rail import by_value, rdma_ports, read_ports, unread_findings
 from railbed.check.site import PortView, RailView
 from railbed.model.text.amount import plural
 from railbed.probes import infiniband
 from railbed.probes.infiniband import RdmaDevice, RdmaDevices
+from railbed.rules.judgement import Judgement, ok, skip, unknown, warn
+from railbed.rules.rule import Rule
 
 EXPECTED = "one board and firmware on the rail"
+
+NOTHING_TO_COMPARE = "fewer than two cards with firmware to compare"
 
 
 def judge(rail: RailView) -> Iterator[Judgement]:
@@ -43,7 +46,7 @@ def judge(rail: RailView) -> Iterator[Judgement]:
     devices = {port.subject: device for port, facts in read if (device := _device(port, facts))}
     if len(devices) < 2:
         if not unread:
-            yield skip("fewer than two cards with firmware to compare", expected=EXPECTED)
+            yield skip(NOTHING_TO_COMPARE, expected=EXPECTED)
         return
     yield from _compare(devices)
 
@@ -68,11 +71,16 @@ def _device(port: PortView, facts: RdmaDevices) -> RdmaDevice | None:
     return facts.devices.get(port.port.rdma or "")
 
 
-CHECK = Check(
+def _unless(rail: RailView) -> str:
+    return "" if rdma_ports(rail) else NOTHING_TO_COMPARE
+
+
+RULE = Rule(
     name="rdma_firmware_equal",
     title="one firmware on the rail",
     scope="rail",
     needs=CARD_PROBES,
     judge=judge,
+    unless=_unless,
     doc=__doc__,
 )

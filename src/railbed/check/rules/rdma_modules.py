@@ -25,12 +25,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.rule import Check, Judgement, fail, ok, skip, warn
-from railbed.check.shared.applies import rdma_devices
+from railbed.check.shared.applies import no_rdma_on_node, rdma_devices
 from railbed.check.shared.fixes import load_modules
-from railbed.check.shared.rdma import NO_RDMA
 from railbed.check.site import NodeView
 from railbed.probes import modules
+from railbed.rules.judgement import Judgement, fail, ok, warn
+from railbed.rules.rule import Rule
 
 EXPECTED = "ib_core, ib_uverbs, rdma_ucm, the driver"
 DRIVERS = {
@@ -51,9 +51,6 @@ DRIVERS = {
 def judge(node: NodeView) -> Iterator[Judgement]:
     """Look for each module, in the order of their dependencies."""
     wanted = rdma_devices(node)
-    if not wanted:
-        yield skip(NO_RDMA)
-        return
     facts = node.read(modules.PROBE)
     missing = list(_missing(facts, wanted))
     absent = missing if facts.has("rdma_ucm") else [*missing, "rdma_ucm"]
@@ -74,11 +71,13 @@ def _missing(facts: modules.Modules, wanted: tuple[str, ...]) -> Iterator[str]:
     yield from (driver for driver in sorted(drivers) if not facts.has(driver))
 
 
-CHECK = Check(
+RULE = Rule(
     name="rdma_modules",
     title="the kernel's RDMA modules are loaded",
     scope="node",
     needs=(modules.PROBE,),
     judge=judge,
+    unless=no_rdma_on_node,
     doc=__doc__,
+    rank=70,
 )

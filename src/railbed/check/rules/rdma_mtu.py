@@ -24,18 +24,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.rule import Check, Judgement, fail, ok, skip, unknown
-from railbed.check.shared.rdma import not_there, on_rdma_ports
+from railbed.check.shared.applies import no_rdma
+from railbed.check.shared.rdma import not_there
 from railbed.check.site import PortView
 from railbed.model.fix import mtu_command, set_mtu
 from railbed.probes import ibv_devinfo, ip_link
+from railbed.rules.judgement import Judgement, fail, ok, skip, unknown
+from railbed.rules.rule import Rule
 
 SIZES = (4096, 2048, 1024, 512, 256)
 HEADERS = 96
 """IP, UDP, the longest RDMA headers and the checksum, as the kernel calculates."""
 
 
-@on_rdma_ports
 def judge(port: PortView) -> Iterator[Judgement]:
     """Compare the MTU in use with the largest that the rail's MTU allows."""
     fitting = next(size for size in SIZES if size + HEADERS <= port.mtu)
@@ -71,11 +72,13 @@ def _too_small(port: PortView, expected: str, active_mtu: int) -> Judgement:
     return fail(expected=expected, observed=observed, fix=set_mtu(port.node.name, [(netdev, link.mtu, port.mtu)]))
 
 
-CHECK = Check(
+RULE = Rule(
     name="rdma_mtu",
     title="RDMA packet size as the MTU allows",
     scope="port",
     needs=(ibv_devinfo.PROBE, ip_link.PROBE),
     judge=judge,
+    unless=no_rdma,
     doc=__doc__,
+    rank=110,
 )

@@ -24,15 +24,16 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
-from railbed.check.rule import Check, Judgement, fail, ok, unknown
-from railbed.check.shared.rdma import not_there, on_rdma_ports, rdma_name, rdma_port
+from railbed.check.shared.applies import no_rdma
+from railbed.check.shared.rdma import not_there, rdma_name, rdma_port
 from railbed.check.site import PortView
 from railbed.probes import infiniband, rdma_link
+from railbed.rules.judgement import Judgement, fail, ok, unknown
+from railbed.rules.rule import Rule
 
 LINK_UP = {"LinkUp", "LINK_UP"}
 
 
-@on_rdma_ports
 def judge(port: PortView) -> Iterator[Judgement]:
     """Look at both states of the port."""
     expected = "ACTIVE, LinkUp"
@@ -65,12 +66,13 @@ def _remedy(port: PortView, state: str) -> str:
     return f"{bring_up}; then look at cable and switch port" if state == "DOWN" else ""
 
 
-CHECK = Check(
+RULE = Rule(
     name="rdma_port_active",
     title="RDMA port active, link up",
     scope="port",
     needs=(rdma_link.PROBE, infiniband.PROBE),
     judge=judge,
+    unless=no_rdma,
     doc=__doc__,
     at_restart=True,
 )

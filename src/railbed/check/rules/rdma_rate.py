@@ -24,15 +24,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.rule import Check, Judgement, fail, ok, skip, unknown, warn
+from railbed.check.shared.applies import no_rdma
 from railbed.check.shared.card import CARD_PROBES, Ability, card_of
-from railbed.check.shared.rdma import not_there, on_rdma_ports, rdma_device, rdma_port
+from railbed.check.shared.rdma import not_there, rdma_device, rdma_port
 from railbed.check.site import PortView
+from railbed.rules.judgement import Judgement, fail, ok, skip, unknown, warn
+from railbed.rules.rule import Rule
 
 TOLERANCE = 0.01
 
 
-@on_rdma_ports
 def judge(port: PortView) -> Iterator[Judgement]:
     """Compare the port's rate with the rail's speed."""
     expected = f"{port.rail.speed:g} Gb/s" if port.rail.speed else "the highest rate on the rail"
@@ -67,11 +68,12 @@ def _highest_on_rail(port: PortView) -> float:
     return max((own.rate_gbps for own in ports if own and own.rate_gbps), default=0.0)
 
 
-CHECK = Check(
+RULE = Rule(
     name="rdma_rate",
     title="RDMA rate as the rail's speed",
     scope="port",
     needs=CARD_PROBES,
     judge=judge,
+    unless=no_rdma,
     doc=__doc__,
 )

@@ -25,10 +25,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from railbed.check.rule import Check, Judgement, fail, ok, skip, unknown
 from railbed.check.site import Site
 from railbed.model.cluster import Switch
 from railbed.model.reading import DeviceFacts
+from railbed.rules.judgement import Judgement, fail, ok, skip, unknown
+from railbed.rules.rule import Rule
 
 EXPECTED = "an answer"
 
@@ -67,7 +68,7 @@ def _judge_node(name: str, facts: DeviceFacts | None) -> Judgement:
     return ok(subject=name, expected=EXPECTED, observed="answers")
 
 
-CHECK = Check(
+RULE = Rule(
     name="reachable",
     title="every node answers",
     scope="cluster",

@@ -26,7 +26,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.rule import Check, Judgement, fail, ok, skip, warn
 from railbed.check.shared.occupants import advise_on_run, describe_run, runs_on
 from railbed.check.shared.wording import some
 from railbed.check.site import NodeView
@@ -34,14 +33,13 @@ from railbed.model.record import WRONG, Finding
 from railbed.probes import agents, listening
 from railbed.probes.agents import Agent
 from railbed.probes.listening import Listener
+from railbed.rules.judgement import Judgement, fail, ok, warn
+from railbed.rules.rule import Rule
 
 
 def judge(node: NodeView) -> Iterator[Judgement]:
     """Look for a listener on any address: it prevents a new listener on all addresses."""
     port = node.site.cluster.training.rendezvous_port
-    if port is None:
-        yield skip("the ranks take any free port")
-        return
     listeners = node.read(listening.PROBE).on(port)
     expected = f"TCP port {port} is free"
     if not listeners:
@@ -65,7 +63,7 @@ def judge(node: NodeView) -> Iterator[Judgement]:
 
 def is_taken(finding: Finding) -> bool:
     """Whether the finding is that the port is in use, be it by a run: another run cannot start then."""
-    return finding.check == CHECK.name and finding.verdict in WRONG
+    return finding.check == RULE.name and finding.verdict in WRONG
 
 
 def _run_of(node: NodeView, listener: Listener) -> Agent | None:
@@ -78,12 +76,17 @@ def _holder(listener: Listener) -> str:
     return f"{who}on {listener.address}"
 
 
-CHECK = Check(
+def _unless(node: NodeView) -> str:
+    return "the ranks take any free port" if node.site.cluster.training.rendezvous_port is None else ""
+
+
+RULE = Rule(
     name="rendezvous_free",
     title="rendezvous port is free",
     scope="node",
     needs=(listening.PROBE, agents.PROBE),
     judge=judge,
+    unless=_unless,
     doc=__doc__,
     essential=True,
 )

@@ -24,15 +24,15 @@ refused.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
-from railbed.check.rule import Check, Judgement, fail, ok, skip, unknown
 from railbed.check.shared.wording import grouped, some
 from railbed.check.site import NodeView
-from railbed.model.pairs import pairs_of
 from railbed.model.text.amount import plural
 from railbed.probes import rendezvous
 from railbed.probes.rendezvous import Attempt
+from railbed.rules.judgement import Judgement, fail, ok, skip, unknown
+from railbed.rules.rule import Rule
 
 OPEN = ("connected", "refused")
 WORDS = {"timed_out": "timed out", "no_route": "no route"}
@@ -41,16 +41,14 @@ WORDS = {"timed_out": "timed out", "no_route": "no route"}
 def judge(node: NodeView) -> Iterator[Judgement]:
     """Gather the outcomes of the connections; the rule `reachable` reports nodes that do not answer SSH."""
     port = rendezvous.port_to_try(node.site.cluster)
-    wanted = {pair.peer for pair in pairs_of(node.site.cluster, node.name)}
-    if not wanted:
-        yield skip("no peer shares a rail with this node")
-        return
+    wanted = {pair.peer for pair in node.site.pairs.of(node.name)}
     attempts, excess = _attempts(node)
-    up = {other.name for other in node.site.nodes}
+    up = node.site.names
     tried = {name: attempt for name, attempt in attempts.items() if _counts(attempt, up)}
     closed = {name: WORDS[attempt.outcome] for name, attempt in tried.items() if attempt.outcome in WORDS}
     failed = [name for name, attempt in tried.items() if attempt.outcome == "failed"]
-    failed += [name for name in node.site.cluster.nodes if name in wanted & up and name not in attempts]
+    lacking = {name for name in wanted if name in up and name not in attempts}
+    failed += [name for name in node.site.cluster.nodes if name in lacking] if lacking else []
     expected = f"TCP port {port} of {plural(len(tried), 'peer')} reachable"
     evidence = "\n".join(f"{name} {attempt.address}: {attempt.message}" for name, attempt in tried.items())
     if closed and excess:
@@ -75,16 +73,22 @@ def _attempts(node: NodeView) -> tuple[dict[str, Attempt], str]:
     return {attempt.node: attempt for attempt in attempts}, again.load.excess if again and again.load else ""
 
 
-def _counts(attempt: Attempt, up: set[str]) -> bool:
+def _counts(attempt: Attempt, up: Collection[str]) -> bool:
     return attempt.node in up or attempt.outcome in OPEN
 
 
-CHECK = Check(
+def _unless(node: NodeView) -> str:
+    has_peer = next(node.site.pairs.of(node.name), None) is not None
+    return "" if has_peer else "no peer shares a rail with this node"
+
+
+RULE = Rule(
     name="rendezvous_reachable",
     title="the peers' rendezvous port is reachable",
     scope="node",
     needs=(rendezvous.PROBE,),
     judge=judge,
+    unless=_unless,
     doc=__doc__,
     essential=True,
 )

@@ -26,26 +26,24 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
-from railbed.check.rule import Check, Judgement, ok, skip, unknown, warn
+from railbed.check.shared.applies import first_of, no_lossless, no_rdma
 from railbed.check.shared.card import CARD_PROBES, card_of
 from railbed.check.shared.fixes import set_value
-from railbed.check.shared.rdma import on_rdma_ports, rdma_name
+from railbed.check.shared.rdma import rdma_name
 from railbed.check.site import PortView
 from railbed.model.fix import Fix, Persistence, RunStep, run, write_value
 from railbed.probes import modules, roce_tos
 from railbed.probes.roce_tos import Tos
+from railbed.rules.judgement import Judgement, ok, skip, unknown, warn
+from railbed.rules.rule import Rule
 
 CONFIGFS = "/sys/kernel/config/rdma_cm"
 
 
-@on_rdma_ports
 def judge(port: PortView) -> Iterator[Judgement]:
     """Compare the defaults with the policy's traffic class."""
     wanted = port.policy.traffic_class
     expected = f"default traffic class {wanted}"
-    if not port.policy.pfc and not port.policy.ecn:
-        yield skip("the policy has PFC and ECN off")
-        return
     card = card_of(port)
     if card.infiniband_link or card.family in ("siw", "iwarp"):
         yield skip("not RoCE: no traffic class by default", expected=expected)
@@ -107,11 +105,13 @@ def _note(port: PortView) -> str:
     return f"NCCL does not use it: export NCCL_IB_TC={port.policy.traffic_class} too"
 
 
-CHECK = Check(
+RULE = Rule(
     name="roce_tos",
     title="default traffic class of RDMA",
     scope="port",
     needs=(roce_tos.PROBE, modules.PROBE, *CARD_PROBES),
     judge=judge,
+    unless=first_of(no_rdma, no_lossless),
     doc=__doc__,
+    rank=180,
 )

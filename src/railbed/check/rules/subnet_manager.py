@@ -24,13 +24,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.rule import Check, Judgement, fail, ok, skip, unknown
-from railbed.check.shared.rdma import not_there, on_rdma_ports, rdma_port
+from railbed.check.shared.applies import no_rdma
+from railbed.check.shared.rdma import not_there, rdma_port
 from railbed.check.site import PortView
 from railbed.probes import infiniband
+from railbed.rules.judgement import Judgement, fail, ok, skip, unknown
+from railbed.rules.rule import Rule
 
 
-@on_rdma_ports
 def judge(port: PortView) -> Iterator[Judgement]:
     """Look at the subnet manager's address and the port's state."""
     expected = "ACTIVE, with a subnet manager"
@@ -51,11 +52,12 @@ def judge(port: PortView) -> Iterator[Judgement]:
         yield ok(expected=expected, observed=f"ACTIVE, sm_lid {own.sm_lid}")
 
 
-CHECK = Check(
+RULE = Rule(
     name="subnet_manager",
     title="subnet manager on InfiniBand",
     scope="port",
     needs=(infiniband.PROBE,),
     judge=judge,
+    unless=no_rdma,
     doc=__doc__,
 )

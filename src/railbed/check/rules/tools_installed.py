@@ -27,11 +27,12 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Sequence
 
-from railbed.check.rule import Check, Judgement, ok, warn
 from railbed.check.shared.applies import rdma_devices
 from railbed.check.site import NodeView
 from railbed.model.fix import Fix, Persistence, RunStep, run
 from railbed.probes import programs
+from railbed.rules.judgement import Judgement, ok, warn
+from railbed.rules.rule import Rule
 
 EVERYWHERE = ("ethtool", "ping", "ip", "iperf3")
 FOR_RDMA = ("tcpdump", "rdma", "dcb", "ibv_devinfo", "ib_write_bw", "ib_write_lat")
@@ -108,11 +109,12 @@ def _fix(node: NodeView, manager: str, missing: Sequence[str]) -> Fix:
     )
 
 
-CHECK = Check(
+RULE = Rule(
     name="tools_installed",
     title="the programs that read and measure are installed",
     scope="node",
     needs=(programs.PROBE,),
     judge=judge,
     doc=__doc__,
+    rank=10,
 )

@@ -27,13 +27,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.rule import Check, Judgement, fail, ok, warn
 from railbed.check.shared.compare import gather, most_common, too_few
 from railbed.check.shared.environment import create_environment, environment_prefix
 from railbed.check.shared.lab import with_training
 from railbed.check.site import Site
 from railbed.model.record import Finding
 from railbed.probes import torch
+from railbed.rules.judgement import Judgement, fail, ok, warn
+from railbed.rules.rule import Rule
 
 EXPECTED = "the same Python and torch on all nodes"
 NOWHERE, NO_TORCH, NO_PYTHON = "no node has torch", "no torch", "no Python at"
@@ -63,7 +64,7 @@ def judge(site: Site) -> Iterator[Judgement]:
 def is_missing(finding: Finding) -> bool:
     """Whether a finding of this rule is about missing Python or torch, rather than different versions."""
     words = (finding.observed == NOWHERE, finding.observed.endswith(NO_TORCH), finding.observed.startswith(NO_PYTHON))
-    return finding.check == CHECK.name and any(words)
+    return finding.check == RULE.name and any(words)
 
 
 def _cannot_train(site: Site, node: str, facts: torch.Torch) -> Judgement:
@@ -98,7 +99,7 @@ def _words(identity: tuple[str, str, str]) -> str:
     return f"Python {python}, torch {release}, {build}"
 
 
-CHECK = Check(
+RULE = Rule(
     name="torch_equal",
     title=EXPECTED,
     scope="cluster",

@@ -28,10 +28,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from railbed.check.rule import Check, Judgement, fail, ok, skip, unknown
 from railbed.check.shared.applies import gpu_obstacle
 from railbed.check.site import NodeView
 from railbed.probes import gpu, torch
+from railbed.rules.judgement import Judgement, fail, ok, skip, unknown
+from railbed.rules.rule import Rule
 
 EXPECTED = "torch has code for this GPU"
 ARCHITECTURE = re.compile(r"(?P<kind>sm|compute)_(?P<major>\d+)(?P<minor>\d)(?P<suffix>[af]?)", re.ASCII)
@@ -95,7 +96,7 @@ def _capability(architecture: str) -> Capability:
     return (int(match["major"]), int(match["minor"])) if match else (0, 0)
 
 
-CHECK = Check(
+RULE = Rule(
     name="torch_gpu_architecture",
     title="torch has code for the node's GPUs",
     scope="node",

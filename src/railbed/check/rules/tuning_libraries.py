@@ -25,11 +25,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.rule import Check, Judgement, fail, ok, unknown
 from railbed.check.rules import torch_equal
 from railbed.check.shared.environment import TUNING, add_libraries, environment_prefix
 from railbed.check.site import NodeView
 from railbed.probes import torch
+from railbed.rules.judgement import Judgement, fail, ok, unknown
+from railbed.rules.rule import Rule
 
 OLDEST = dict(requirement.split(">=") for requirement in TUNING)
 EXPECTED = ", ".join(f"{name} {oldest}" for name, oldest in OLDEST.items())
@@ -64,7 +65,7 @@ def judge(node: NodeView) -> Iterator[Judgement]:
 def _without_torch(node: NodeView, facts: torch.Torch, prefix: str | None) -> Judgement:
     """Judge a node that cannot train at all: if its environment is yet to be created, they are added to that."""
     if facts.python is None and prefix:
-        fix = add_libraries(node.name, prefix, after=(torch_equal.CHECK.name,))
+        fix = add_libraries(node.name, prefix, after=(torch_equal.RULE.name,))
         return fail(expected=EXPECTED, observed=f"no environment at {prefix}", fix=fix)
     return fail(expected=EXPECTED, observed="no torch", remedy="first what torch_equal advises")
 
@@ -80,7 +81,7 @@ def _number(version: str) -> tuple[int, ...]:
     return tuple(numbers)
 
 
-CHECK = Check(
+RULE = Rule(
     name="tuning_libraries",
     title="the libraries that tuning existing models needs are installed",
     scope="node",

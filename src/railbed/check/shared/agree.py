@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import TypeVar
 
-from railbed.check.site import PortView, Unread
+from railbed.check.site import PortView
+from railbed.rules.rule import Unread
 
 V = TypeVar("V", bound=Hashable)
 

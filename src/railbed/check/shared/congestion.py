@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from railbed.check.rule import Judgement, skip, unknown
 from railbed.check.shared.card import Ability, card_of
 from railbed.check.shared.rdma import rdma_device
 from railbed.check.site import PortView
 from railbed.model.probe import Probe
 from railbed.probes import dcqcn, infiniband, pcie
 from railbed.probes.dcqcn import Ecn
+from railbed.rules.judgement import Judgement, skip, unknown
 
 CONGESTION_PROBES: tuple[Probe[Any], ...] = (dcqcn.PROBE, infiniband.PROBE, pcie.PROBE)
 """What `congestion_of` reads."""
@@ -33,9 +33,7 @@ class Congestion:
 
 
 def dcqcn_obstacle(port: PortView, expected: str) -> Judgement | None:
-    """Explain why congestion control is not judged: the policy does not use it, or the card does not support it."""
-    if not port.policy.ecn:
-        return skip("the policy has ECN off")
+    """Explain why congestion control is not judged: the card does not support it."""
     lacking = card_of(port).lacks(Ability.DCQCN)
     return skip(lacking, expected=expected) if lacking else None
 

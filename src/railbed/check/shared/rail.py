@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TypeVar
 
-from railbed.check.rule import Judgement, unknown
 from railbed.check.shared.wording import some
 from railbed.check.site import PortView, RailView
 from railbed.model.probe import Probe
 from railbed.model.reading import Known, Unknown
+from railbed.rules.judgement import Judgement, unknown
 
 F = TypeVar("F")
 

@@ -1,31 +1,11 @@
-"""What rules over RDMA ports share: leaving out ports without RDMA, and finding the port among the facts."""
+"""What rules over RDMA ports share: finding the port among the facts."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from functools import wraps
-
-from railbed.check.rule import Judgement, skip, unknown
 from railbed.check.site import PortView
 from railbed.probes import infiniband
 from railbed.probes.infiniband import RdmaDevice, RdmaPort
-
-NO_RDMA = "no RDMA device in the cluster file"
-
-JudgePort = Callable[[PortView], Iterator[Judgement]]
-
-
-def on_rdma_ports(judge: JudgePort) -> JudgePort:
-    """Skip ports that the cluster file gives no RDMA device."""
-
-    @wraps(judge)
-    def judge_rdma_port(port: PortView) -> Iterator[Judgement]:
-        if port.port.rdma is None:
-            yield skip(NO_RDMA)
-        else:
-            yield from judge(port)
-
-    return judge_rdma_port
+from railbed.rules.judgement import Judgement, unknown
 
 
 def rdma_name(port: PortView) -> str:

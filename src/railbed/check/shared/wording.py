@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping
 from typing import TypeVar
 
-from railbed.check.rule import Judgement, skip
+from railbed.rules.judgement import Judgement, skip
 
 V = TypeVar("V", bound=Hashable)
 SHOWN = 3

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from railbed.diagnose.signal import Numbers, Signal
+from railbed.rules.signal import Numbers, Signal
 
 K = TypeVar("K")
 SMOOTHED = 3

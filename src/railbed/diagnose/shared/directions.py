@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from railbed.diagnose.evidence import Evidence
-from railbed.diagnose.signal import Span
 from railbed.model.series import Series
+from railbed.rules.judgement import Span
 
 SHARE_OF_WORST = 0.25
 """A direction with less than this part of the worst one's share loses nothing: its sender repeats what had arrived,

@@ -9,10 +9,12 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from railbed.diagnose.evidence import NotJudged, PortView, RailView
+from railbed.diagnose.evidence import PortView, RailView
 from railbed.diagnose.shared.compare import at, smoothed
-from railbed.diagnose.signal import Numbers, Signal, Span
 from railbed.model.text.amount import size
+from railbed.rules.judgement import Span
+from railbed.rules.rule import NotJudged
+from railbed.rules.signal import Numbers, Signal
 
 Direction = Literal["tx", "rx"]
 DIRECTIONS: tuple[Direction, ...] = ("tx", "rx")

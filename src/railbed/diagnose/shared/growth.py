@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from railbed.diagnose.evidence import NotMeasured, PortView
-from railbed.diagnose.signal import Signal, Span, merged
+from railbed.diagnose.evidence import PortView, Unsampled
+from railbed.rules.judgement import Span
+from railbed.rules.signal import Signal, merged
 
 BRIDGE_SECONDS = 30.0
 """Errors come in bursts: those half a minute apart have the same cause."""
@@ -15,7 +16,7 @@ def measured(port: PortView, meters: Sequence[str], *signals: Signal | None) -> 
     """Return those series of a port's cable that were measured, or end this judgement if none was."""
     present = [signal for signal in signals if signal is not None]
     if not present:
-        raise NotMeasured(" or ".join(meters), port.subject)
+        raise Unsampled(" or ".join(meters), port.subject)
     return present
 
 

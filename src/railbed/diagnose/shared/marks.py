@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 from railbed.diagnose.evidence import PortView
 from railbed.diagnose.shared.growth import grew
-from railbed.diagnose.signal import Signal, Span
+from railbed.rules.judgement import Span
+from railbed.rules.signal import Signal
 
 BUSY = 1e6
 """Bytes per second of RDMA from which priorities are compared."""

@@ -11,7 +11,8 @@ import numpy as np
 from railbed.diagnose.evidence import Evidence, PortView, RailView
 from railbed.diagnose.shared.compare import middles
 from railbed.diagnose.shared.steps import Work, work_of
-from railbed.diagnose.signal import Numbers, Signal, Span, Truths, middle
+from railbed.rules.judgement import Span
+from railbed.rules.signal import Numbers, Signal, Truths, middle
 
 RATIO, RATIO_WITH_TRIPS = 2.0, 1.4
 """How many times as long as usual the network takes; less is enough if round trips take longer, too."""

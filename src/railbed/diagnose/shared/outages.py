@@ -10,8 +10,9 @@ import numpy as np
 
 from railbed.diagnose.evidence import PortView
 from railbed.diagnose.shared.silences import parts_of
-from railbed.diagnose.signal import BRIDGE_SECONDS, Span
 from railbed.model.text.amount import duration, plural
+from railbed.rules.judgement import Span
+from railbed.rules.signal import BRIDGE_SECONDS
 from railbed.store.series.rates import MOST_INTERVALS, interval
 
 CHANGES = "net_carrier_changes"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Literal
 
 from railbed.diagnose.evidence import PortView
-from railbed.diagnose.signal import Signal, Span
+from railbed.rules.judgement import Span
+from railbed.rules.signal import Signal
 
 SHARE = 0.01
 """The share of time from which pausing costs bandwidth."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from railbed.diagnose.evidence import Evidence, RailView
-from railbed.diagnose.signal import Span
+from railbed.rules.judgement import Span
 
 BUSY_SHARE = 0.1
 """Share of the busiest rail's traffic from which another rail counts as used."""

@@ -8,7 +8,8 @@ from itertools import pairwise
 import numpy as np
 
 from railbed.diagnose.evidence import Evidence
-from railbed.diagnose.signal import Numbers, Span
+from railbed.rules.judgement import Span
+from railbed.rules.signal import Numbers
 from railbed.store.series.data import meter_of
 
 MISSED = 4

@@ -6,9 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from railbed.diagnose.evidence import Evidence, NotMeasured
+from railbed.diagnose.evidence import Evidence, Unsampled
 from railbed.diagnose.shared.compare import middles
-from railbed.diagnose.signal import Numbers, Signal, Span, Truths, merged, middle
+from railbed.rules.judgement import Span
+from railbed.rules.signal import Numbers, Signal, Truths, merged, middle
 
 WARM_UP = 3
 """Steps after a start that say nothing: connections are set up, memory is allocated, kernels are chosen."""
@@ -48,7 +49,7 @@ def steps_of(evidence: Evidence, meter: str) -> dict[Rank, Signal]:
     """Return a measure of every rank without its first steps, or end this judgement if there is none."""
     signals = {Rank(signal.series.device, signal.series.part): signal for signal in evidence.all_of(meter)}
     if not signals:
-        raise NotMeasured(meter, "any rank: this was no training")
+        raise Unsampled(meter, "any rank: this was no training")
     restarts = [*(mark.time for mark in evidence.marks("restart")), *evidence.timeline.starts()[1:]]
     return {rank: _settled(signal, restarts) for rank, signal in signals.items()}
 
@@ -89,7 +90,7 @@ def work_of(evidence: Evidence) -> Work:
     steps, waits = steps_of(evidence, "step_seconds"), steps_of(evidence, "allreduce_exposed_seconds")
     usual = middle([signal.usual for signal in steps.values()])
     if not np.isfinite(usual):
-        raise NotMeasured("step_seconds", "enough steps")
+        raise Unsampled("step_seconds", "enough steps")
     both = {rank: signal for rank, signal in waits.items() if rank in steps}
     lasting = in_pieces(evidence, {rank: steps[rank] for rank in both}, usual)
     waited = in_pieces(evidence, both, usual)

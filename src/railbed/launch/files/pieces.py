@@ -1,8 +1,8 @@
 """A parcel as one sequence of bytes, cut into pieces with a hash each: a copy can be continued, and passed on early.
 
 The hash of a piece covers its files from their beginnings to where the piece ends, which the hash of a file passes
-anyway: all hashes together need every byte once. Pieces are verified in order, as they arrive. Standard library only: it
-runs on both sides.
+anyway: all hashes together need every byte once. Pieces are verified in order, as they arrive. Standard library only:
+it runs on both sides.
 """
 
 from __future__ import annotations

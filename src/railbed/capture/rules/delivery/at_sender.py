@@ -25,8 +25,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from railbed.capture.proof import proof_of
-from railbed.capture.rule import Judgement, NotJudged, Rule, fail
 from railbed.capture.subjects import PathView
+from railbed.rules.judgement import Judgement, fail
+from railbed.rules.rule import NotJudged, Rule
 
 LEAST_LOST = 3
 

@@ -27,8 +27,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from railbed.capture.proof import proof_of
-from railbed.capture.rule import Judgement, NotJudged, Rule, fail
 from railbed.capture.subjects import PathView
+from railbed.rules.judgement import Judgement, fail
+from railbed.rules.rule import NotJudged, Rule
 
 LEAST_LOST = 3
 """Fewer may be bit errors, which good cables have, too."""

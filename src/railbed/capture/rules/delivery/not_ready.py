@@ -25,9 +25,10 @@ from collections.abc import Iterator
 
 from railbed.capture.analysis.answers import NOT_READY
 from railbed.capture.proof import proof_from
-from railbed.capture.rule import Judgement, Rule, warn
 from railbed.capture.subjects import PathView
 from railbed.model.text.amount import duration
+from railbed.rules.judgement import Judgement, warn
+from railbed.rules.rule import Rule
 
 LEAST_REFUSALS = 3
 

@@ -26,8 +26,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from railbed.capture.proof import proof_from
-from railbed.capture.rule import Judgement, Rule, fail
 from railbed.capture.subjects import PathView
+from railbed.rules.judgement import Judgement, fail
+from railbed.rules.rule import Rule
 
 REASONS = ("invalid request", "remote access", "remote operation")
 

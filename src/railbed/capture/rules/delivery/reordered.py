@@ -25,8 +25,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from railbed.capture.proof import proof_of
-from railbed.capture.rule import Judgement, NotJudged, Rule, warn
 from railbed.capture.subjects import PathView
+from railbed.rules.judgement import Judgement, warn
+from railbed.rules.rule import NotJudged, Rule
 
 LEAST_PACKETS = 10
 LEAST_SHARE = 0.001

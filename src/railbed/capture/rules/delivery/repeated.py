@@ -26,9 +26,10 @@ from collections.abc import Iterator
 
 from railbed.capture.analysis.results import Flow, FlowView
 from railbed.capture.proof import proof_of
-from railbed.capture.rule import Judgement, Rule, warn
 from railbed.capture.subjects import PathView
 from railbed.model.text.amount import duration, plural
+from railbed.rules.judgement import Judgement, warn
+from railbed.rules.rule import Rule
 
 LEAST_REPEATS = 3
 

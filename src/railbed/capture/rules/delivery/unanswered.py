@@ -28,8 +28,9 @@ import numpy as np
 from railbed.capture.analysis.results import FlowView
 from railbed.capture.analysis.views import Rows
 from railbed.capture.proof import proof_of
-from railbed.capture.rule import Judgement, NotJudged, Rule, fail
 from railbed.capture.subjects import PathView
+from railbed.rules.judgement import Judgement, fail
+from railbed.rules.rule import NotJudged, Rule
 
 LEAST_COPIES = 4
 """The packet itself, and three repeats."""

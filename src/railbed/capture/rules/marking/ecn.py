@@ -24,8 +24,9 @@ from collections.abc import Iterator
 
 from railbed.capture.marked import not_expected, sent_marks
 from railbed.capture.proof import proof_of
-from railbed.capture.rule import Judgement, NotJudged, Rule, fail
 from railbed.capture.subjects import PortView
+from railbed.rules.judgement import Judgement, fail
+from railbed.rules.rule import NotJudged, Rule
 
 
 def judge(port: PortView) -> Iterator[Judgement]:

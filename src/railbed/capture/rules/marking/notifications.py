@@ -27,8 +27,9 @@ import numpy as np
 
 from railbed.capture.packets import NO_VLAN
 from railbed.capture.proof import proof_of
-from railbed.capture.rule import Judgement, NothingThere, Rule, warn
 from railbed.capture.subjects import PortView
+from railbed.rules.judgement import Judgement, warn
+from railbed.rules.rule import Absent, Rule
 
 LEAST_NOTICES = 3
 
@@ -48,7 +49,7 @@ def judge(port: PortView) -> Iterator[Judgement]:
         if low.any():
             proofs.append(proof_of(view, rows[low]))
     if not total:
-        raise NothingThere(f"{port.subject} sends no notifications")
+        raise Absent(f"{port.subject} sends no notifications")
     if wrong >= LEAST_NOTICES:
         yield warn(
             f"{wrong:,} of {total:,} notifications have the wrong mark, mostly DSCP {int(marks.argmax())}",

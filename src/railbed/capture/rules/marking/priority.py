@@ -28,8 +28,9 @@ import numpy as np
 from railbed.capture.marked import enough, sent_marks
 from railbed.capture.packets import NO_VLAN
 from railbed.capture.proof import proof_of
-from railbed.capture.rule import Judgement, NotJudged, Rule, fail
 from railbed.capture.subjects import PortView
+from railbed.rules.judgement import Judgement, fail
+from railbed.rules.rule import NotJudged, Rule
 
 
 def judge(port: PortView) -> Iterator[Judgement]:

@@ -27,8 +27,9 @@ from railbed.capture.analysis.results import FlowView
 from railbed.capture.analysis.views import Rows
 from railbed.capture.marked import MOST_SHARE, sent_marks
 from railbed.capture.proof import proof_of
-from railbed.capture.rule import Judgement, NotJudged, Rule, fail
 from railbed.capture.subjects import ClusterView, PortView, ports_of
+from railbed.rules.judgement import Judgement, fail
+from railbed.rules.rule import NotJudged, Rule
 
 
 def judge(cluster: ClusterView) -> Iterator[Judgement]:

@@ -28,14 +28,15 @@ import numpy as np
 from railbed.capture.marked import enough
 from railbed.capture.packets import Kind
 from railbed.capture.proof import proof_of
-from railbed.capture.rule import Judgement, NothingThere, Rule, fail
 from railbed.capture.subjects import PortView
+from railbed.rules.judgement import Judgement, fail
+from railbed.rules.rule import Absent, Rule
 
 
 def judge(port: PortView) -> Iterator[Judgement]:
     """Count the packets without an IP header."""
     if not port.sends:
-        raise NothingThere(f"{port.subject} sends no RDMA data")
+        raise Absent(f"{port.subject} sends no RDMA data")
     total = sum(len(flow.main.view.rows) for flow in port.sends)
     old = []
     for flow in port.sends:

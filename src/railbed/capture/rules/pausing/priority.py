@@ -22,9 +22,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.capture.rule import Judgement, NotJudged, Rule, fail
 from railbed.capture.rules.pausing.storm import proof
 from railbed.capture.subjects import RecordingView
+from railbed.rules.judgement import Judgement, fail
+from railbed.rules.rule import NotJudged, Rule
 
 LEAST_FRAMES = 3
 

@@ -25,10 +25,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from railbed.capture.analysis.pauses import Paused
-from railbed.capture.proof import Proof
-from railbed.capture.rule import Judgement, NotJudged, Rule, fail
+from railbed.capture.proof import PacketProof
 from railbed.capture.subjects import RecordingView
 from railbed.model.text.amount import duration
+from railbed.rules.judgement import Judgement, fail
+from railbed.rules.rule import NotJudged, Rule
 
 LEAST_SHARE = 0.1
 LEAST_SECONDS = 0.01
@@ -53,11 +54,13 @@ def judge(view: RecordingView) -> Iterator[Judgement]:
             )
 
 
-def proof(pause: Paused, view: RecordingView) -> Proof:
+def proof(pause: Paused, view: RecordingView) -> PacketProof:
     """Return pause frames as proof."""
     offset = view.analysis.clock_of(view.recording).offset
     start, end = ((time - offset) / 1e9 for time in (pause.first, pause.last))
-    return Proof(view.recording.name, view.recording.file, pause.numbers, pause.frames, start, end, "pause frames")
+    return PacketProof(
+        view.recording.name, view.recording.file, pause.numbers, pause.frames, start, end, "pause frames"
+    )
 
 
 RULE = Rule(

@@ -28,10 +28,11 @@ import numpy as np
 
 from railbed.capture.analysis.reaction import Episode
 from railbed.capture.analysis.results import Flow, FlowView
-from railbed.capture.proof import Proof, proof_of
-from railbed.capture.rule import Judgement, NothingThere, NotJudged, Rule, fail
+from railbed.capture.proof import PacketProof, proof_of
 from railbed.capture.subjects import PathView
 from railbed.model.text.amount import plural, size
+from railbed.rules.judgement import Judgement, fail
+from railbed.rules.rule import Absent, NotJudged, Rule
 
 LEAST_NOTICES = 10
 LEAST_IN_EPISODE = 5
@@ -48,7 +49,7 @@ def judge(path: PathView) -> Iterator[Judgement]:
     episodes = [episode for flow in flows for episode in (flow.reaction.episodes if flow.reaction else ())]
     place = path.context.place(path.source)
     if not flows:
-        raise NothingThere(f"no notifications about packets from {path.sender} to {path.receiver} were recorded")
+        raise Absent(f"no notifications about packets from {path.sender} to {path.receiver} were recorded")
     if place and place.software:
         raise NotJudged(f"{place.name} is a software device, which does not react to notifications")
     if not episodes:
@@ -76,7 +77,7 @@ def _is_limited(episode: Episode, speed: float | None) -> bool:
     return fast or episode.notices >= LEAST_IN_EPISODE
 
 
-def _proofs(path: PathView, flow: Flow, episode: Episode) -> Iterator[Proof]:
+def _proofs(path: PathView, flow: Flow, episode: Episode) -> Iterator[PacketProof]:
     """Yield the notifications of the recording in which the reaction was judged."""
     back = path.analysis.partner(flow)
     views: tuple[FlowView, ...] = back.views if back else ()

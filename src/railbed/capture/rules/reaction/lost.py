@@ -23,8 +23,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from railbed.capture.proof import proof_of
-from railbed.capture.rule import Judgement, NothingThere, NotJudged, Rule, fail
 from railbed.capture.subjects import PathView
+from railbed.rules.judgement import Judgement, fail
+from railbed.rules.rule import Absent, NotJudged, Rule
 
 LEAST_LOST = 3
 LEAST_SHARE = 0.05
@@ -34,7 +35,7 @@ def judge(path: PathView) -> Iterator[Judgement]:
     """Compare the notifications at both ends."""
     legs = [leg for flow in path.flows for leg in flow.legs if leg.journey.notices_sent]
     if not legs:
-        raise NothingThere(f"no notifications from {path.sender} to {path.receiver} were recorded at both ends")
+        raise Absent(f"no notifications from {path.sender} to {path.receiver} were recorded at both ends")
     if any(leg.arrived.recording.dropped != 0 for leg in legs):
         raise NotJudged(f"nobody knows how many packets the recorder at {path.receiver} dropped")
     sent = sum(leg.journey.notices_sent for leg in legs)

@@ -25,8 +25,9 @@ from collections.abc import Iterator
 
 from railbed.capture.analysis.marks import congested
 from railbed.capture.proof import proof_of
-from railbed.capture.rule import Judgement, NothingThere, NotJudged, Rule, fail
 from railbed.capture.subjects import PathView
+from railbed.rules.judgement import Judgement, fail
+from railbed.rules.rule import Absent, NotJudged, Rule
 
 LEAST_CONGESTED = 50
 """Cards send at most one notification per some microseconds, but they do answer the first marked packet."""
@@ -36,7 +37,7 @@ def judge(path: PathView) -> Iterator[Judgement]:
     """Compare marked packets with notifications on the way back."""
     arriving = [flow.views[-1] for flow in path.flows if flow.views[-1].data.packets]
     if not arriving:
-        raise NothingThere(f"no RDMA data from {path.sender} to {path.receiver} was recorded")
+        raise Absent(f"no RDMA data from {path.sender} to {path.receiver} was recorded")
     marked = [(view, congested(view.view, view.view.rows)) for view in arriving if view.data.ce]
     count = sum(len(rows) for _, rows in marked)
     if count < LEAST_CONGESTED:

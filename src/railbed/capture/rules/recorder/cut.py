@@ -23,8 +23,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.capture.rule import Judgement, Rule, warn
 from railbed.capture.subjects import RecordingView
+from railbed.rules.judgement import Judgement, warn
+from railbed.rules.rule import Rule
 
 
 def judge(view: RecordingView) -> Iterator[Judgement]:

@@ -23,9 +23,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.capture.rule import Judgement, NotJudged, Rule, warn
 from railbed.capture.subjects import RecordingView
 from railbed.model.text.amount import plural
+from railbed.rules.judgement import Judgement, warn
+from railbed.rules.rule import NotJudged, Rule
 
 
 def judge(view: RecordingView) -> Iterator[Judgement]:

@@ -25,9 +25,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from railbed.capture.analysis.views import own_addresses
-from railbed.capture.rule import Judgement, Rule, fail, warn
 from railbed.capture.subjects import RecordingView
 from railbed.model.text.amount import plural
+from railbed.rules.judgement import Judgement, fail, warn
+from railbed.rules.rule import Rule
 
 
 def judge(view: RecordingView) -> Iterator[Judgement]:

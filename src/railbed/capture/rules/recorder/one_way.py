@@ -24,8 +24,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from railbed.capture.proof import proof_of
-from railbed.capture.rule import Judgement, NotJudged, Rule, warn
 from railbed.capture.subjects import RecordingView
+from railbed.rules.judgement import Judgement, warn
+from railbed.rules.rule import NotJudged, Rule
 
 LEAST_PACKETS = 20
 

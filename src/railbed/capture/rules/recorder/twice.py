@@ -26,8 +26,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from railbed.capture.proof import proof_of
-from railbed.capture.rule import Judgement, NotJudged, Rule, warn
 from railbed.capture.subjects import RecordingView
+from railbed.rules.judgement import Judgement, warn
+from railbed.rules.rule import NotJudged, Rule
 
 LEAST_PACKETS = 20
 LEAST_SHARE = 0.4

@@ -25,9 +25,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from railbed.capture.proof import proof_of
-from railbed.capture.rule import Judgement, NotJudged, Rule, warn
 from railbed.capture.subjects import ClusterView
 from railbed.model.text.amount import duration
+from railbed.rules.judgement import Judgement, warn
+from railbed.rules.rule import NotJudged, Rule
 
 LEAST_MOMENTS = 2
 

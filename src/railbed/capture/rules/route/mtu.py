@@ -26,8 +26,9 @@ from collections.abc import Iterator
 
 from railbed.capture.analysis.sequence import PATH_SIZES
 from railbed.capture.proof import proof_of
-from railbed.capture.rule import Judgement, NothingThere, Rule, warn
 from railbed.capture.subjects import PathView
+from railbed.rules.judgement import Judgement, warn
+from railbed.rules.rule import Absent, Rule
 
 HEADERS = 76
 """Bytes of IPv6, UDP and RDMA headers and the ICRC next to the payload."""
@@ -37,7 +38,7 @@ def judge(path: PathView) -> Iterator[Judgement]:
     """Compare full packets with the MTU, or with those of the other paths."""
     measured = [(flow, flow.path_size) for flow in path.flows if flow.path_size and flow.main.payload]
     if not measured:
-        raise NothingThere(f"no message from {path.sender} to {path.receiver} is larger than a packet")
+        raise Absent(f"no message from {path.sender} to {path.receiver} is larger than a packet")
     flow, smallest = min(measured, key=lambda pair: pair[1])
     expected, reason = _expected(path)
     if smallest < expected:

@@ -27,8 +27,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from railbed.capture.proof import proof_of
-from railbed.capture.rule import Judgement, NothingThere, Rule, warn
 from railbed.capture.subjects import PathView
+from railbed.rules.judgement import Judgement, warn
+from railbed.rules.rule import Absent, Rule
 
 LEAST_CONNECTIONS = 4
 
@@ -37,7 +38,7 @@ def judge(path: PathView) -> Iterator[Judgement]:
     """Count the source ports of connections."""
     flows = path.connections
     if len(flows) < LEAST_CONNECTIONS:
-        raise NothingThere(f"fewer than {LEAST_CONNECTIONS} connections from {path.sender} to {path.receiver}")
+        raise Absent(f"fewer than {LEAST_CONNECTIONS} connections from {path.sender} to {path.receiver}")
     firsts = [(flow.main, flow.main.view.requests.rows[:1]) for flow in flows]
     ports = {int(view.view.column("source_port", rows)[0]) for view, rows in firsts if len(rows)}
     if len(ports) == 1 and ports != {0}:

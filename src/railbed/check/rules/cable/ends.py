@@ -26,12 +26,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.rule import Check, Judgement, fail, ok, unknown
 from railbed.check.site import CableView
 from railbed.model.cabling import Neighbour, port_key
 from railbed.parsing.nexus.answer import find_port
 from railbed.probes import ip_link
 from railbed.probes.nexus import lldp, mac_table
+from railbed.rules.judgement import Judgement, fail, ok, unknown
+from railbed.rules.rule import Rule
 
 
 def judge(cable: CableView) -> Iterator[Judgement]:
@@ -81,7 +82,7 @@ def _describe(neighbour: Neighbour) -> str:
     return f"{neighbour.system or neighbour.chassis} {neighbour.port}"
 
 
-CHECK = Check(
+RULE = Rule(
     name="cable_ends",
     title="nodes on the switch ports of the cluster file",
     scope="cable",

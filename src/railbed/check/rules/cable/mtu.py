@@ -22,12 +22,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.rule import Check, Judgement, fail, ok, skip, unknown
 from railbed.check.shared.nexus.qos import interface_of, no_port
 from railbed.check.shared.wording import no_interface
 from railbed.check.site import CableView
 from railbed.probes import ip_link
 from railbed.probes.nexus import interface, version
+from railbed.rules.judgement import Judgement, fail, ok, skip, unknown
+from railbed.rules.rule import Rule
 
 
 def judge(cable: CableView) -> Iterator[Judgement]:
@@ -52,7 +53,7 @@ def _compare(cable: CableView, here: int, there: int | None) -> Judgement:
     return (ok if here <= there else fail)(expected=expected, observed=f"MTU {there} at {where}")
 
 
-CHECK = Check(
+RULE = Rule(
     name="cable_mtu",
     title="the switch passes the nodes' packets",
     scope="cable",

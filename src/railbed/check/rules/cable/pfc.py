@@ -24,27 +24,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.rule import Check, Judgement, fail, ok, skip, unknown
+from railbed.check.shared.applies import no_pfc, no_rdma
 from railbed.check.shared.card import CARD_PROBES, Ability, card_of
 from railbed.check.shared.nexus.qos import no_port
 from railbed.check.shared.qos.pfc import pfc_priorities
-from railbed.check.shared.rdma import NO_RDMA
 from railbed.check.site import CableView
 from railbed.parsing.nexus.answer import find_port
 from railbed.probes import dcb_pfc, mlnx_qos
 from railbed.probes.nexus import pfc
+from railbed.rules.judgement import Judgement, fail, ok, skip, unknown
+from railbed.rules.rule import Rule
 
 EXPECTED = "the same priorities at both ends"
 
 
 def judge(cable: CableView) -> Iterator[Judgement]:
     """Compare the priorities of both ends."""
-    if cable.port.port.rdma is None:
-        yield skip(NO_RDMA)
-        return
-    if not cable.policy.pfc:
-        yield skip("the policy has PFC off")
-        return
     other = find_port(cable.switch_port.read(pfc.PROBE).ports, cable.switch_port.port.name)
     lacking = card_of(cable.port).lacks(Ability.PFC)
     if lacking:
@@ -68,11 +63,16 @@ def _named(priorities: tuple[int, ...]) -> str:
     return f"priority {', '.join(map(str, priorities))}" if priorities else "none"
 
 
-CHECK = Check(
+def _unless(cable: CableView) -> str:
+    return no_rdma(cable.port) or no_pfc(cable)
+
+
+RULE = Rule(
     name="cable_pfc",
     title="same PFC priorities at both ends of a cable",
     scope="cable",
     needs=(dcb_pfc.PROBE, mlnx_qos.PROBE, pfc.PROBE, *CARD_PROBES),
     judge=judge,
+    unless=_unless,
     doc=__doc__,
 )

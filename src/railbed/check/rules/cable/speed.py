@@ -23,11 +23,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.rule import Check, Judgement, fail, ok, unknown
 from railbed.check.shared.nexus.qos import interface_of, no_port
 from railbed.check.site import CableView
 from railbed.probes import ethtool
 from railbed.probes.nexus import interface
+from railbed.rules.judgement import Judgement, fail, ok, unknown
+from railbed.rules.rule import Rule
 
 EXPECTED = "the same speed at both ends"
 
@@ -50,7 +51,7 @@ def judge(cable: CableView) -> Iterator[Judgement]:
         yield fail(expected=EXPECTED, observed=f"{here / 1000:g} Gb/s here, {there / 1000:g} Gb/s at {where}")
 
 
-CHECK = Check(
+RULE = Rule(
     name="cable_speed",
     title="same speed at both ends of a cable",
     scope="cable",

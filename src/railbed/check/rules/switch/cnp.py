@@ -26,7 +26,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from railbed.check.rule import Check, Judgement, fail, ok, skip
 from railbed.check.shared.nexus import lines
 from railbed.check.shared.nexus.classes import classified, set_group
 from railbed.check.shared.nexus.qos import QOS_PROBES, SwitchQos, interface_of, no_port, port_name_of, qos_of
@@ -34,13 +33,12 @@ from railbed.check.shared.nexus.thresholds import slowest_gbps, thresholds_for
 from railbed.check.site import SwitchPortView
 from railbed.model.fix import ConfigStep, Fix
 from railbed.probes.nexus import interface
+from railbed.rules.judgement import Judgement, fail, ok
+from railbed.rules.rule import Rule
 
 
 def judge(port: SwitchPortView) -> Iterator[Judgement]:
     """Compare the group of the CNPs' DSCP with the groups that are served first."""
-    if not port.policy.ecn:
-        yield skip("the policy has ECN off: there are no CNPs")
-        return
     qos, dscp = qos_of(port.switch), port.policy.cnp_dscp
     expected = f"DSCP {dscp} in a strict priority queue"
     if interface_of(port) is None:
@@ -68,11 +66,16 @@ def _fix(qos: SwitchQos, port: SwitchPortView, strict: list[int]) -> tuple[Fix |
     return replace(fix, apply=(*fix.apply, ConfigStep(lines=added)), condition=condition), remedy
 
 
-CHECK = Check(
+def _unless(port: SwitchPortView) -> str:
+    return "" if port.policy.ecn else "the policy has ECN off: there are no CNPs"
+
+
+RULE = Rule(
     name="switch_cnp",
     title="congestion notifications served first",
     scope="switch port",
     needs=(*QOS_PROBES, interface.PROBE),
     judge=judge,
+    unless=_unless,
     doc=__doc__,
 )

@@ -26,13 +26,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.rule import Check, Judgement, fail, ok, warn
 from railbed.check.shared.net_counters import moved
 from railbed.check.shared.nexus.counters import COUNTER_PROBES, counters_of, is_congestion, is_loss
 from railbed.check.shared.nexus.qos import QOS_PROBES, interface_of, no_port, qos_of
 from railbed.check.shared.wording import some
 from railbed.check.site import SwitchPortView
 from railbed.model.text.amount import plural
+from railbed.rules.judgement import Judgement, fail, ok, warn
+from railbed.rules.rule import Rule
 
 EXPECTED = "no drops, errors, pauses or marks"
 CONGESTED = "more is sent than a port can carry: check what is running now, and what other traffic shares the class"
@@ -62,7 +63,7 @@ def _listed(growth: dict[str, int]) -> str:
     return some([f"{name} +{count}" for name, count in growth.items()], 2)
 
 
-CHECK = Check(
+RULE = Rule(
     name="switch_counters",
     title="no drops, errors or congestion on switch ports",
     scope="switch port",

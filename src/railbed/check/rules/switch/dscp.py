@@ -26,21 +26,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.rule import Check, Judgement, fail, ok
+from railbed.check.shared.applies import no_lossless
 from railbed.check.shared.nexus import lines
 from railbed.check.shared.nexus.classes import classified, set_group
 from railbed.check.shared.nexus.qos import (
     QOS_PROBES,
     interface_of,
     no_port,
-    on_lossless_ports,
     qos_of,
 )
 from railbed.check.site import SwitchPortView
 from railbed.probes.nexus import interface
+from railbed.rules.judgement import Judgement, fail, ok
+from railbed.rules.rule import Rule
 
 
-@on_lossless_ports
 def judge(port: SwitchPortView) -> Iterator[Judgement]:
     """Compare the group of the policy's DSCP with the no-drop group."""
     qos, dscp = qos_of(port.switch), port.policy.dscp
@@ -56,11 +56,12 @@ def judge(port: SwitchPortView) -> Iterator[Judgement]:
     yield fail(expected=expected, observed=observed, fix=fix, remedy=remedy)
 
 
-CHECK = Check(
+RULE = Rule(
     name="switch_dscp",
     title="RDMA in the no-drop group",
     scope="switch port",
     needs=(*QOS_PROBES, interface.PROBE),
     judge=judge,
+    unless=no_lossless,
     doc=__doc__,
 )

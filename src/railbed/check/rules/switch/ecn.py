@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.rule import Check, Judgement, fail, ok, skip, warn
+from railbed.check.shared.applies import no_ecn
 from railbed.check.shared.nexus import lines
 from railbed.check.shared.nexus.qos import QOS_PROBES, SwitchQos, interface_of, no_port, port_name_of, qos_of
 from railbed.check.shared.nexus.thresholds import Thresholds, slowest_gbps, thresholds_for, unsuitable
@@ -36,13 +36,12 @@ from railbed.check.site import SwitchPortView
 from railbed.model.fix import Fix, configure_lines
 from railbed.parsing.nexus.qos import PolicyMap, Wred
 from railbed.probes.nexus import interface
+from railbed.rules.judgement import Judgement, fail, ok, skip, warn
+from railbed.rules.rule import Rule
 
 
 def judge(port: SwitchPortView) -> Iterator[Judgement]:
     """Look at the WRED settings of the RDMA queue."""
-    if not port.policy.ecn:
-        yield skip("the policy has ECN off")
-        return
     qos = qos_of(port.switch)
     if qos.family == "5000":
         yield skip("this Nexus does not mark packets with ECN")
@@ -83,11 +82,12 @@ def _shown(wred: Wred) -> str:
     return f"ECN from {wred.low_kbytes:g} to {wred.high_kbytes:g} kbytes"
 
 
-CHECK = Check(
+RULE = Rule(
     name="switch_ecn",
     title="ECN marking on the RDMA queue",
     scope="switch port",
     needs=(*QOS_PROBES, interface.PROBE),
     judge=judge,
+    unless=no_ecn,
     doc=__doc__,
 )

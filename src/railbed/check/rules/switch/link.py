@@ -23,11 +23,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.rule import Check, Judgement, fail, ok
 from railbed.check.shared.nexus.qos import interface_of, port_name_of
 from railbed.check.site import SwitchPortView
 from railbed.model.fix import configure_lines
 from railbed.probes.nexus import interface
+from railbed.rules.judgement import Judgement, fail, ok
+from railbed.rules.rule import Rule
 
 
 def judge(port: SwitchPortView) -> Iterator[Judgement]:
@@ -49,7 +50,7 @@ def judge(port: SwitchPortView) -> Iterator[Judgement]:
         yield fail(expected=expected, observed=f"down ({link.reason})" if link.reason else "down")
 
 
-CHECK = Check(
+RULE = Rule(
     name="switch_link",
     title="switch ports with nodes are up",
     scope="switch port",

@@ -23,11 +23,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.rule import Check, Judgement, fail, ok, skip, unknown
 from railbed.check.shared.nexus.qos import interface_of, no_port, port_name_of
 from railbed.check.site import SwitchPortView
 from railbed.model.fix import configure_lines
 from railbed.probes.nexus import interface, version
+from railbed.rules.judgement import Judgement, fail, ok, skip, unknown
+from railbed.rules.rule import Rule
 
 
 def judge(port: SwitchPortView) -> Iterator[Judgement]:
@@ -49,7 +50,7 @@ def judge(port: SwitchPortView) -> Iterator[Judgement]:
         yield ok(expected=expected, observed=f"MTU {link.mtu}")
 
 
-CHECK = Check(
+RULE = Rule(
     name="switch_mtu",
     title="MTU of switch ports",
     scope="switch port",

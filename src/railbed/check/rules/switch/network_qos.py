@@ -26,20 +26,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.rule import Check, Judgement, fail, ok, skip
+from railbed.check.shared.applies import no_pfc
 from railbed.check.shared.nexus import lines
 from railbed.check.shared.nexus.qos import QOS_PROBES, SwitchQos, qos_of
 from railbed.check.site import SwitchView
 from railbed.model.fix import Fix, configure_lines
+from railbed.rules.judgement import Judgement, fail, ok
+from railbed.rules.rule import Rule
 
 
 def judge(switch: SwitchView) -> Iterator[Judgement]:
     """Look for a class that is paused on the policy's priority."""
     wanted, mtu = switch.policy.priority, switch.policy.switch_mtu
     expected = f"pause on priority {wanted}, MTU {mtu}"
-    if not switch.policy.pfc:
-        yield skip("the policy has PFC off")
-        return
     qos = qos_of(switch)
     policy, item = qos.system.network_qos, qos.no_drop_class
     if item is None:
@@ -67,11 +66,12 @@ def _fix(switch: SwitchView, qos: SwitchQos, others: tuple[int, ...]) -> Fix:
     return configure_lines(switch.name, *lines.no_drop(qos), interrupts=True, alternative=edit)
 
 
-CHECK = Check(
+RULE = Rule(
     name="switch_network_qos",
     title="no-drop class of the switch",
     scope="switch",
     needs=QOS_PROBES,
     judge=judge,
+    unless=no_pfc,
     doc=__doc__,
 )

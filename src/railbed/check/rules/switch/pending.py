@@ -25,10 +25,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.rule import Check, Judgement, fail, ok
 from railbed.check.site import SwitchView
 from railbed.parsing.nexus.switch_lock import describe_lock, way_out
 from railbed.probes.nexus import checkpoints
+from railbed.rules.judgement import Judgement, fail, ok
+from railbed.rules.rule import Rule
 
 EXPECTED = "no change pending"
 
@@ -47,7 +48,7 @@ def judge(switch: SwitchView) -> Iterator[Judgement]:
     )
 
 
-CHECK = Check(
+RULE = Rule(
     name="switch_pending",
     title="no unfinished change of the switch",
     scope="switch",

@@ -26,21 +26,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.rule import Check, Judgement, fail, ok, skip, unknown
+from railbed.check.shared.applies import no_pfc
 from railbed.check.shared.nexus.qos import interface_of, no_port, port_name_of
 from railbed.check.site import SwitchPortView
 from railbed.model.fix import configure_lines
 from railbed.parsing.nexus.answer import find_port
 from railbed.probes.nexus import interface, pfc
 from railbed.probes.nexus.pfc import PortPfc
+from railbed.rules.judgement import Judgement, fail, ok, unknown
+from railbed.rules.rule import Rule
 
 
 def judge(port: SwitchPortView) -> Iterator[Judgement]:
     """Compare the mode, the operation and the priorities with the policy."""
     expected = f"PFC on, priority {port.policy.priority} only"
-    if not port.policy.pfc:
-        yield skip("the policy has PFC off")
-        return
     state, link = find_port(port.read(pfc.PROBE).ports, port.port.name), interface_of(port)
     if state is None or link is None:
         yield no_port(port)
@@ -62,11 +61,12 @@ def _describe(state: PortPfc) -> str:
     return f"mode {state.mode}, pauses {f'priority {named}' if named else 'no priority'}"
 
 
-CHECK = Check(
+RULE = Rule(
     name="switch_pfc",
     title="PFC of switch ports",
     scope="switch port",
     needs=(pfc.PROBE, interface.PROBE),
     judge=judge,
+    unless=no_pfc,
     doc=__doc__,
 )

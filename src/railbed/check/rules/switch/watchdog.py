@@ -24,13 +24,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.rule import Check, Judgement, fail, ok, skip
+from railbed.check.shared.applies import no_pfc
 from railbed.check.shared.nexus.qos import no_port, port_name_of
 from railbed.check.site import SwitchPortView
 from railbed.model.fix import Fix, configure_lines
 from railbed.parsing.nexus.answer import find_port
 from railbed.probes.nexus import interface, running_qos, version, watchdog
 from railbed.probes.nexus.running_qos import PortQos
+from railbed.rules.judgement import Judgement, fail, ok, skip
+from railbed.rules.rule import Rule
 
 LINE = "priority-flow-control watch-dog-interval on"
 EXPECTED = "watchdog on"
@@ -38,9 +40,7 @@ EXPECTED = "watchdog on"
 
 def judge(port: SwitchPortView) -> Iterator[Judgement]:
     """Look at the watchdog's state on the port."""
-    if not port.policy.pfc:
-        yield skip("the policy has PFC off")
-    elif port.read(version.PROBE).is_nexus_5000:
+    if port.read(version.PROBE).is_nexus_5000:
         yield skip("this Nexus has no PFC watchdog")
     else:
         yield _judge(port)
@@ -73,11 +73,12 @@ def _fix(port: SwitchPortView, name: str) -> Fix:
     return configure_lines(port.switch.name, *lines)
 
 
-CHECK = Check(
+RULE = Rule(
     name="switch_watchdog",
     title="PFC watchdog of switch ports",
     scope="switch port",
     needs=(watchdog.PROBE, running_qos.PROBE, version.PROBE, interface.PROBE),
     judge=judge,
+    unless=no_pfc,
     doc=__doc__,
 )

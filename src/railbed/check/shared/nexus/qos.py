@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import wraps
 from typing import Any, Literal
 
-from railbed.check.rule import Judgement, skip
 from railbed.check.site import SwitchPortView, SwitchView
-from railbed.model.cabling import cables
 from railbed.model.cluster import Policy
 from railbed.model.probe import Probe
 from railbed.parsing.nexus.answer import find_port
@@ -18,6 +15,7 @@ from railbed.probes.nexus import class_map, interface, policy_system, running_qo
 from railbed.probes.nexus.interface import SwitchInterface
 from railbed.probes.nexus.policy_system import SystemPolicies
 from railbed.probes.nexus.running_qos import PortQos, RunningQos
+from railbed.rules.judgement import Judgement, skip
 
 QOS_PROBES: tuple[Probe[Any], ...] = (running_qos.PROBE, policy_system.PROBE, class_map.PROBE)
 """What `qos_of` reads: part of `needs` of every rule that calls it."""
@@ -149,22 +147,9 @@ def speed_gbps(port: SwitchPortView) -> float | None:
     own = interface_of(port)
     if own and own.up and own.speed_mbps:
         return own.speed_mbps / 1000
-    cluster = port.switch.site.cluster
-    end = next((cable for cable in cables(cluster) if cable.switch_port == port.port), None)
-    return cluster.rails[end.port.rail].speed if end else None
-
-
-def on_lossless_ports(judge: JudgePort) -> JudgePort:
-    """Skip if the policy uses neither PFC nor ECN."""
-
-    @wraps(judge)
-    def judge_port(port: SwitchPortView) -> Iterator[Judgement]:
-        if not port.policy.pfc and not port.policy.ecn:
-            yield skip("the policy has PFC and ECN off")
-        else:
-            yield from judge(port)
-
-    return judge_port
+    site = port.switch.site
+    cable = site.cabling.of_switch(port.switch.name, port.port)
+    return site.cluster.rails[cable.port.rail].speed if cable else None
 
 
 def no_port(port: SwitchPortView) -> Judgement:

@@ -14,13 +14,16 @@ from rich.table import Table
 from rich.text import Text
 
 from railbed.bench import experiments, suites
+from railbed.bench.book import BENCH_BOOK
 from railbed.bench.compare.run import Ongoing
 from railbed.bench.compare.visits import RUNS, is_first_visit, read_first_visit
 from railbed.bench.judge import baseline
 from railbed.bench.run import BenchRequest, bench
 from railbed.bench.toolset import COLLECTIVES, tool_of
+from railbed.catalog import choose
 from railbed.cli.console import SafeConsole
 from railbed.cli.exits import DEVICE, OK
+from railbed.cli.explain import explain_rule
 from railbed.cli.options import (
     DEFAULT_CLUSTER,
     ClusterOption,
@@ -60,6 +63,7 @@ SecondVisitOption = Annotated[
 SaveOption = Annotated[
     bool, typer.Option("--save-baseline", help="Save the numbers beside the cluster file, to judge later runs by.")
 ]
+ExplainOption = Annotated[str | None, typer.Option("--explain", metavar="RULE", help="Explain a rule and exit.")]
 ListOption = Annotated[bool, typer.Option("--list", help="List the suites and tests, and exit.")]
 AllOption = Annotated[bool, typer.Option("--all", help="List every measurement and finding line by line.")]
 FIRST_VISIT = RunKind(noun="first visit of an experiment", fits=is_first_visit, hint=RUNS)
@@ -72,6 +76,7 @@ def bench_command(
     cluster: ClusterOption = None,
     save: SaveOption = False,
     listing: ListOption = False,
+    explain: ExplainOption = None,
     everything: AllOption = False,
     as_json: JsonOption = False,
     timeout: TimeoutOption = DEVICE_SECONDS,
@@ -85,6 +90,10 @@ def bench_command(
     if listing:
         _list(as_json=as_json)
         return OK
+    if explain is not None:
+        rules = BENCH_BOOK.rules
+        rule = choose(rules, explain, kind="rule", listing=f"the rules are {', '.join(rules)}")
+        return explain_rule(rule, as_json=as_json)
     _refuse_contradictions(experiment, second_visit, save=save)
     site = given_cluster(cluster, replay) or built_in_local()
     baseline_file = baseline.path_beside(cluster or DEFAULT_CLUSTER)

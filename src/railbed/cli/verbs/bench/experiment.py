@@ -10,8 +10,7 @@ from railbed.bench.compare.experiment import Arm, Experiment
 from railbed.bench.compare.run import Ongoing, compare_arms
 from railbed.bench.compare.visits import FirstVisit
 from railbed.catalog import choose
-from railbed.check.judge import all_checks, judge_site, probes_needed
-from railbed.check.rule import Check
+from railbed.check.book import CHECK_BOOK, probes_needed
 from railbed.check.run import read_devices
 from railbed.check.site import Site
 from railbed.configure.plan import make_plan
@@ -21,6 +20,8 @@ from railbed.model.cluster import Cluster
 from railbed.model.fix import Fix
 from railbed.model.reading import DeviceFacts
 from railbed.model.record import Record
+from railbed.rules.engine import judge
+from railbed.rules.rule import Rule
 
 
 async def run_experiment(
@@ -61,12 +62,14 @@ async def _plan_arms(
             yield record
     site = Site(cluster, devices)
     for arm, chosen in rules.items():
-        plan = make_plan(site, judge_site(chosen, site), only=(), named=(), lasting=False)
+        plan = make_plan(site, judge(CHECK_BOOK, site, chosen), only=(), named=(), lasting=False)
         for change in plan.records():
             yield change
         planned[arm] = [device.fix for device in plan.devices]
 
 
-def _rules(arm: Arm) -> list[Check[Any]]:
+def _rules(arm: Arm) -> list[Rule[Any]]:
     names = arm.change.configure if arm.change and arm.change.configure else ()
-    return [choose(all_checks(), name, kind="rule", listing="docs/reference/checks.md lists them") for name in names]
+    return [
+        choose(CHECK_BOOK.rules, name, kind="rule", listing="docs/reference/checks.md lists them") for name in names
+    ]

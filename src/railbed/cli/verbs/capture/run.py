@@ -8,11 +8,11 @@ from contextlib import aclosing, contextmanager
 from pathlib import Path
 
 from railbed.capture.analysis.context import Context
-from railbed.capture.judge import all_rules
+from railbed.capture.book import CAPTURE_BOOK
 from railbed.capture.read import SourceFile, read_and_judge
 from railbed.capture.run import CaptureRequest, capture
 from railbed.catalog import choose
-from railbed.cli.exits import OK
+from railbed.cli.explain import explain_rule
 from railbed.cli.options import Options
 from railbed.cli.run.alongside import alongside
 from railbed.cli.run.perform import perform
@@ -56,12 +56,8 @@ def _local_cluster(timeout: float) -> Cluster:
 
 def explain_named(name: str, *, as_json: bool) -> int:
     """Explain a rule."""
-    # Imported here because drawing is slow to load, and JSON draws nothing.
-    from railbed.cli.verbs.check.explain import print_page
-
-    rule = choose(all_rules(), name, kind="rule", listing=f"the rules are {', '.join(all_rules())}")
-    print_page(rule.name, rule.title, rule.sections, as_json=as_json)
-    return OK
+    rules = CAPTURE_BOOK.rules
+    return explain_rule(choose(rules, name, kind="rule", listing=f"the rules are {', '.join(rules)}"), as_json=as_json)
 
 
 def refuse_target(target: Path, inputs: Sequence[Path], *, force: bool) -> None:

@@ -13,7 +13,6 @@ from contextlib import aclosing
 from typing import Any
 
 from railbed.bench.path.run import prove_path
-from railbed.check.rule import Check
 from railbed.check.run import check
 from railbed.cli.background.runs import jobs_in_progress
 from railbed.cli.options import Options
@@ -25,6 +24,7 @@ from railbed.fleet import Fleet
 from railbed.model import events
 from railbed.model.cluster import Cluster
 from railbed.model.record import Finding, Record, Verdict
+from railbed.rules.rule import Rule
 from railbed.train import recipes
 from railbed.train.network.verdict import CHECK, EXPECTED, WHY
 from railbed.train.run import TrainRequest, train
@@ -35,7 +35,7 @@ LOAD = ("steps=12", "traffic.gradient_bytes=2000000", "traffic.steps_per_second=
 
 
 def prove_command(
-    what: str, cluster: Cluster | None, checks: Sequence[Check[Any]], options: Options, *, every_pair: bool
+    what: str, cluster: Cluster | None, checks: Sequence[Rule[Any]], options: Options, *, every_pair: bool
 ) -> int:
     """Check and prove; return the exit code."""
     if what not in PROOFS:
@@ -56,7 +56,7 @@ def prove_command(
 
 
 async def _work(
-    cluster: Cluster, fleet: Fleet, checks: Sequence[Check[Any]], every_pair: bool, prove: Proof
+    cluster: Cluster, fleet: Fleet, checks: Sequence[Rule[Any]], every_pair: bool, prove: Proof
 ) -> AsyncGenerator[Record, None]:
     checking = check(cluster, fleet, checks, every_pair=every_pair, runs=jobs_in_progress())
     async with aclosing(checking) as records:

@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from railbed.catalog import choose
-from railbed.check.judge import all_checks, usual_checks
-from railbed.check.rule import Check
+from railbed.check.book import CHECK_BOOK, usual_checks
 from railbed.check.run import check
 from railbed.cli.background.runs import jobs_in_progress
-from railbed.cli.exits import OK
+from railbed.cli.explain import explain_rule
 from railbed.cli.options import Options
 from railbed.cli.run.perform import perform
 from railbed.cli.screens.choose import make_screen
@@ -21,15 +20,12 @@ from railbed.fleet import Fleet
 from railbed.model.cluster import Cluster
 from railbed.model.record import Record
 from railbed.probes.outputs import all_probes
+from railbed.rules.rule import Rule
 
 
 def explain_named(name: str, *, as_json: bool) -> int:
     """Explain a rule."""
-    # Imported here because drawing is slow to load, and a check as JSON draws nothing.
-    from railbed.cli.verbs.check.explain import explain_rule
-
-    explain_rule(_rule(name), as_json=as_json)
-    return OK
+    return explain_rule(_rule(name), as_json=as_json)
 
 
 def check_cluster(
@@ -63,5 +59,5 @@ def _local_cluster(timeout: float) -> Cluster:
     return local_cluster(timeout)
 
 
-def _rule(name: str) -> Check[Any]:
-    return choose(all_checks(), name, kind="rule", listing="docs/reference/checks.md lists them")
+def _rule(name: str) -> Rule[Any]:
+    return choose(CHECK_BOOK.rules, name, kind="rule", listing="docs/reference/checks.md lists them")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from railbed.catalog import choose
-from railbed.check.judge import all_checks, usual_checks
+from railbed.check.book import CHECK_BOOK, usual_checks
 from railbed.cli.exits import DEVICE, FOUND
 from railbed.cli.options import Options
 from railbed.cli.run.perform import Take, perform
@@ -190,7 +190,7 @@ def _validate(options: Options, wanted: Wanted) -> None:
 
 def _request(cluster: Cluster, wanted: Wanted, callbacks: Callbacks) -> ConfigureRequest:
     rules = [
-        choose(all_checks(), name, kind="rule", listing="docs/reference/checks.md lists them")
+        choose(CHECK_BOOK.rules, name, kind="rule", listing="docs/reference/checks.md lists them")
         for name in _split(wanted.rules)
     ]
     return ConfigureRequest(

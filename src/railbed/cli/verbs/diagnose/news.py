@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
-from railbed.diagnose.signal import Span
 from railbed.model.record import WRONG, Finding, Verdict
+from railbed.rules.judgement import Span
 
 OVER_SECONDS = 8.0
 """How long ago it ended. Switches are read every five seconds."""

@@ -9,15 +9,17 @@ from pathlib import Path
 
 from railbed.catalog import choose
 from railbed.cli.exits import FOUND, OK
+from railbed.cli.explain import explain_rule
 from railbed.cli.hints import advised, use_cluster_file
 from railbed.cli.run_kinds import SAMPLED, chosen_run
 from railbed.cli.screens.json import JsonScreen
 from railbed.cli.verbs.diagnose.since import moment
+from railbed.diagnose.book import DIAGNOSE_BOOK
 from railbed.diagnose.evidence import Evidence
-from railbed.diagnose.judge import all_rules, diagnose
 from railbed.errors import ClusterFileError, UsageError
 from railbed.model.cluster import Cluster
 from railbed.model.record import Finding, Verdict
+from railbed.rules.engine import judge
 from railbed.store.run_cluster import cluster_to_read
 from railbed.store.timeline import Timeline
 
@@ -26,15 +28,8 @@ CLUSTER_OPTIONS = ("-c", "--cluster")
 
 def explain_named(name: str, *, as_json: bool) -> int:
     """Explain a rule."""
-    # Imported here because drawing is slow to load, and JSON draws nothing.
-    from railbed.cli.verbs.check.explain import print_page
-
-    rule = choose(all_rules(), name, kind="rule", listing=f"the rules are {', '.join(all_rules())}")
-    sections = rule.sections
-    if rule.needs:
-        sections["Reads"] = ", ".join(rule.needs)
-    print_page(rule.name, rule.title, sections, as_json=as_json)
-    return OK
+    rules = DIAGNOSE_BOOK.rules
+    return explain_rule(choose(rules, name, kind="rule", listing=f"the rules are {', '.join(rules)}"), as_json=as_json)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +86,7 @@ def verdicts_of(folder: Path, timeline: Timeline) -> list[Finding]:
     """Return the verdicts about a run, with commands that can be pasted as they are."""
     use_cluster_file(_cluster_file(timeline.summary.arguments))
     cluster = _cluster(folder)
-    return list(_addressed(diagnose(Evidence(cluster, timeline)), timeline.summary.id))
+    return list(_addressed(judge(DIAGNOSE_BOOK, Evidence(cluster, timeline)), timeline.summary.id))
 
 
 def _cluster(folder: Path) -> Cluster:

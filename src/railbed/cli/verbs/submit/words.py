@@ -104,10 +104,10 @@ def _read_suite(parameters: Mapping[str, Any]) -> None:
 
 def _read_rules(parameters: Mapping[str, Any]) -> None:
     from railbed.catalog import choose
-    from railbed.check.judge import all_checks
+    from railbed.check.book import CHECK_BOOK
 
     for name in parameters["rules"] or ():
-        choose(all_checks(), name, kind="rule", listing="docs/reference/checks.md lists them")
+        choose(CHECK_BOOK.rules, name, kind="rule", listing="docs/reference/checks.md lists them")
 
 
 READABLE: Mapping[str, Callable[[Mapping[str, Any]], None]] = {

@@ -7,8 +7,8 @@ from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import replace
 from pathlib import Path
 
+from railbed.check.book import essential_checks, probes_needed, restart_checks
 from railbed.check.changed import LaunchState
-from railbed.check.judge import essential_checks, probes_needed, restart_checks
 from railbed.check.rules import other_run, rendezvous_free, torch_equal
 from railbed.check.run import check
 from railbed.cli.background.runs import jobs_in_progress
@@ -109,7 +109,7 @@ async def _checked(site: Cluster, fleet: Fleet, known: dict[str, DeviceFacts]) -
     wrong: list[Finding] = []
     probes = (*capacity.FACTS, *fabric.FACTS, *probes_needed(restart_checks(), site))
     # Runs of one machine alone meet on its loopback, where they do not get in each other's way.
-    checks = (*essential_checks(), *([other_run.CHECK] if len(site.nodes) > 1 else []))
+    checks = (*essential_checks(), *([other_run.RULE] if len(site.nodes) > 1 else []))
     checking = check(site, fleet, checks, extra_probes=probes, devices=known, again=False, runs=jobs_in_progress())
     async with aclosing(checking) as records:
         async for record in records:

@@ -26,9 +26,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from railbed.diagnose.evidence import RailView
-from railbed.diagnose.rule import Judgement, Rule, fail, warn
 from railbed.diagnose.shared.growth import growths
-from railbed.diagnose.signal import Span, merged, summed
+from railbed.rules.judgement import Judgement, Span, fail, warn
+from railbed.rules.rule import Rule
+from railbed.rules.signal import merged, summed
 
 LEAST_NOTIFICATIONS = 100
 """Fewer say little about a share."""
@@ -45,7 +46,7 @@ def judge(rail: RailView) -> Iterator[Judgement]:
         for span, _ in growths([ignored] if ignored else [], least=LEAST_NOTIFICATIONS):
             blamed.append(span)
             observed = f"the card ignored {ignored.total(span) if ignored else 0:,.0f} congestion notifications (CNP)"
-            yield fail(observed, span, *([ignored] if ignored else []), certainty="certain", subject=port.subject)
+            yield fail(observed, *([ignored] if ignored else []), span=span, certainty="certain", subject=port.subject)
     for span in merged(span for signal in sent.values() for span in signal.above(0.0)):
         total, acted = summed(list(sent.values()), span), summed(list(handled.values()), span.widened(2.0))
         if total < LEAST_NOTIFICATIONS or acted >= LEAST_SHARE * total or any(span.overlaps(it) for it in blamed):
@@ -54,9 +55,9 @@ def judge(rail: RailView) -> Iterator[Judgement]:
         yield warn(
             f"{total:,.0f} congestion notifications (CNP) were sent, mostly by {most.series.device}; senders handled "
             f"{acted:,.0f}",
-            span,
             most,
             *handled.values(),
+            span=span,
             expected="senders handle the notifications that receivers send",
         )
 

@@ -23,10 +23,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.diagnose.evidence import NotJudged, NotMeasured, SwitchView
-from railbed.diagnose.rule import Judgement, Rule, warn
+from railbed.diagnose.evidence import SwitchView, Unsampled
 from railbed.diagnose.shared.growth import grew
-from railbed.diagnose.signal import Span, merged, summed
+from railbed.rules.judgement import Judgement, Span, warn
+from railbed.rules.rule import NotJudged, Rule
+from railbed.rules.signal import merged, summed
 
 PAUSES = 10.0
 """Frames per second."""
@@ -43,7 +44,7 @@ def judge(switch: SwitchView) -> Iterator[Judgement]:
     pauses = [signal for port in switch.ports if (signal := port.try_read("switch_pause_tx_frames"))]
     marks = [signal for port in switch.ports if (signal := port.try_read("queue_ecn_marked_packets", switch.lossless))]
     if not pauses or not marks:
-        raise NotMeasured("switch_pause_tx_frames" if not pauses else "queue_ecn_marked_packets", switch.name)
+        raise Unsampled("switch_pause_tx_frames" if not pauses else "queue_ecn_marked_packets", switch.name)
     for span in merged(span for signal in pauses for span in signal.above(PAUSES, least=LEAST_SECONDS)):
         frames, marked = summed(pauses, span), sum(grew(signal, span) for signal in marks)
         if marked >= LEAST_SHARE * frames or _receiver_paused(switch, span):
@@ -51,9 +52,9 @@ def judge(switch: SwitchView) -> Iterator[Judgement]:
         most = max(pauses, key=lambda signal: signal.total(span))
         yield warn(
             f"the switch sent {frames:,.0f} PFC frames and marked {marked:,.0f} packets",
-            span,
             most,
             marks[0],
+            span=span,
             expected="packets are marked before senders are paused",
         )
 

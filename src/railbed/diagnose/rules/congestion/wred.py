@@ -24,10 +24,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.diagnose.evidence import NotMeasured, SwitchPortView
-from railbed.diagnose.rule import Judgement, Rule, fail, warn
+from railbed.diagnose.evidence import SwitchPortView, Unsampled
 from railbed.diagnose.shared.growth import grew, growths
-from railbed.diagnose.signal import Signal, Span
+from railbed.rules.judgement import Judgement, Span, fail, warn
+from railbed.rules.rule import Rule
+from railbed.rules.signal import Signal
 
 ALL = ""
 """Most switches count the drops of all queues of a port together."""
@@ -38,7 +39,7 @@ def judge(port: SwitchPortView) -> Iterator[Judgement]:
     """Judge every queue of a switch port, or all of them together."""
     drops = {queue: signal for queue in (ALL, *QUEUES) if (signal := port.try_read("queue_wred_drop_packets", queue))}
     if not drops:
-        raise NotMeasured("queue_wred_drop_packets", port.subject)
+        raise Unsampled("queue_wred_drop_packets", port.subject)
     for queue, signal in drops.items():
         marks = _marks(port, queue)
         for span, _ in growths([signal]):
@@ -49,9 +50,9 @@ def judge(port: SwitchPortView) -> Iterator[Judgement]:
             beside = f", and marked {f'{marked:,.0f}' if marked else 'none'}" if marks else ""
             yield (fail if lossless else warn)(
                 f"{_name(queue)} dropped {signal.total(span):,.0f} packets by WRED{beside}",
-                span,
                 signal,
                 *marks[:1],
+                span=span,
                 certainty="certain" if marks and queue else "likely",
                 expected="WRED marks and does not drop",
             )

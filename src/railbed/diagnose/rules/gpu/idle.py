@@ -26,10 +26,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from railbed.diagnose.evidence import Evidence, NotJudged, NotMeasured
-from railbed.diagnose.rule import Judgement, Rule, warn
+from railbed.diagnose.evidence import Evidence, Unsampled
 from railbed.diagnose.shared.compare import at, middles, others_at
-from railbed.diagnose.signal import Signal, Span, Truths
+from railbed.rules.judgement import Judgement, Span, warn
+from railbed.rules.rule import NotJudged, Rule
+from railbed.rules.signal import Signal, Truths
 
 IDLE, RATIO = 1 / 3, 0.5
 """Share of the time for all GPUs, and of what the others are busy for one of them."""
@@ -43,7 +44,7 @@ def judge(evidence: Evidence) -> Iterator[Judgement]:
     """Compare the GPUs with each other, and all of them with a third of the time."""
     busy = {(signal.series.device, signal.series.part): signal for signal in evidence.all_of("gpu_busy")}
     if not busy:
-        raise NotMeasured("gpu_busy", "any node")
+        raise Unsampled("gpu_busy", "any node")
     steps = evidence.all_of("step_seconds")
     if not steps:
         raise NotJudged("this was no training")
@@ -54,13 +55,13 @@ def judge(evidence: Evidence) -> Iterator[Judgement]:
     )
     for span in _during(overall, overall.values < IDLE, training):
         observed = f"GPUs were busy {overall.mean(span) * 100:.0f} % of the time"
-        yield warn(observed, span, overall, certainty="possible", subject="cluster", expected="busy GPUs")
+        yield warn(observed, overall, span=span, certainty="possible", subject="cluster", expected="busy GPUs")
     for (node, gpu), signal in busy.items():
         others = others_at((node, gpu), busy)
         lower = (signal.values < RATIO * others) & (others >= LEAST_BUSY)
         for span in _during(signal, lower, training):
             observed = f"GPU {gpu} was busy {signal.mean(span) * 100:.0f} % of the time, much less than the others"
-            yield warn(observed, span, signal, subject=node, expected="as busy as the others")
+            yield warn(observed, signal, span=span, subject=node, expected="as busy as the others")
 
 
 def _during(signal: Signal, unusual: Truths, training: Span) -> list[Span]:

@@ -24,9 +24,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from railbed.diagnose.evidence import NodeView, NotMeasured
-from railbed.diagnose.rule import Judgement, Rule, warn
+from railbed.diagnose.evidence import NodeView, Unsampled
 from railbed.diagnose.shared.compare import at
+from railbed.rules.judgement import Judgement, warn
+from railbed.rules.rule import Rule
 
 BUSY = 0.8
 """A GPU with less to do lowers its clock on purpose."""
@@ -40,7 +41,7 @@ def judge(node: NodeView) -> Iterator[Judgement]:
     """Compare each GPU's clock with what it reached while busy."""
     gpus = [series.part for series in node.evidence.of_meter("gpu_clock") if series.device == node.name]
     if not gpus:
-        raise NotMeasured("gpu_clock", node.name)
+        raise Unsampled("gpu_clock", node.name)
     for gpu in gpus:
         clock, busy = node.read("gpu_clock", gpu), node.read("gpu_busy", gpu)
         working = at(clock.times, busy) >= BUSY
@@ -51,9 +52,9 @@ def judge(node: NodeView) -> Iterator[Judgement]:
             others = [node.try_read(meter, gpu) for meter in ("gpu_temperature", "gpu_power")]
             yield warn(
                 f"GPU {gpu} ran at {clock.mean(span):,.0f} MHz, otherwise at {fast:,.0f} MHz",
-                span,
                 clock,
                 *(signal for signal in others if signal),
+                span=span,
                 certainty="certain",
                 expected="its usual clock",
             )

@@ -27,8 +27,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from railbed.diagnose.evidence import PortView
-from railbed.diagnose.rule import Judgement, Rule, fail
 from railbed.diagnose.shared.growth import counted, growths, measured
+from railbed.rules.judgement import Judgement, fail
+from railbed.rules.rule import Rule
 
 LEAST_ERRORS = 3
 """One frame in an hour may be a cosmic ray."""
@@ -45,8 +46,8 @@ def judge(port: PortView) -> Iterator[Judgement]:
         direction = "on the way to the switch" if grown == [at_switch] else "on the way to the node"
         yield fail(
             f"{counted(grown, span)} {direction}{far}",
-            span,
             *grown,
+            span=span,
             certainty="certain",
             expected="no damaged frames",
         )

@@ -25,11 +25,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from railbed.diagnose.evidence import PortView
-from railbed.diagnose.rule import Judgement, Rule, fail
 from railbed.diagnose.shared.growth import growths, measured
 from railbed.diagnose.shared.outages import CHANGES, describe, episodes, outages, span_of
-from railbed.diagnose.signal import BRIDGE_SECONDS
 from railbed.model.text.amount import plural
+from railbed.rules.judgement import Judgement, fail
+from railbed.rules.rule import Rule
+from railbed.rules.signal import BRIDGE_SECONDS
 
 DOWNED = "rdma_link_downed"
 
@@ -42,11 +43,11 @@ def judge(port: PortView) -> Iterator[Judgement]:
     for episode in episodes(outages(port)) if changes is not None else ():
         spans.append(span_of(episode))
         observed = f"the link {describe(episode, signals[0].interval)}"
-        yield fail(observed, spans[-1], *signals, certainty="certain", expected="the link stays up")
+        yield fail(observed, *signals, span=spans[-1], certainty="certain", expected="the link stays up")
     for span, grown in growths([downed] if downed is not None else []):
         if not any(span.widened(BRIDGE_SECONDS).overlaps(other) for other in spans):
             observed = f"the RDMA port went down {plural(round(grown[0].total(span)), 'time')}"
-            yield fail(observed, span, *grown, certainty="certain", expected="the link stays up")
+            yield fail(observed, *grown, span=span, certainty="certain", expected="the link stays up")
 
 
 RULE = Rule(

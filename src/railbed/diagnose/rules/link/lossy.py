@@ -32,12 +32,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from railbed.diagnose.evidence import Evidence, NotMeasured
-from railbed.diagnose.rule import Judgement, Rule, fail
+from railbed.diagnose.evidence import Evidence, Unsampled
 from railbed.diagnose.shared.compare import at, smoothed
 from railbed.diagnose.shared.directions import PeerTraffic, directions, lossy_directions, named
 from railbed.diagnose.shared.rails import busiest_rail
-from railbed.diagnose.signal import Signal, Span, merged, middle
+from railbed.rules.judgement import Judgement, Span, fail
+from railbed.rules.rule import Rule
+from railbed.rules.signal import Signal, merged, middle
 
 LEAST_RATE, LEAST_SHARE = 5.0, 0.01
 """Segments per second, and share of all segments."""
@@ -51,7 +52,7 @@ def judge(evidence: Evidence) -> Iterator[Judgement]:
     again = {signal.series.device: signal for signal in evidence.all_of("tcp_retransmits")}
     sent = {signal.series.device: signal for signal in evidence.all_of("tcp_segments_sent")}
     if not again or not sent:
-        raise NotMeasured("tcp_retransmits", "any node")
+        raise Unsampled("tcp_retransmits", "any node")
     needless = {signal.series.device: signal for signal in evidence.all_of("tcp_needless")}
     lost = {node: _lost(signal, needless.get(node)) for node, signal in again.items() if node in sent}
     limit = max(LEAST_SHARE, RATIO * middle([_usual(signal, sent[node]) for node, signal in lost.items()]))
@@ -67,8 +68,8 @@ def judge(evidence: Evidence) -> Iterator[Judgement]:
         total = sum(lost[node].total(span) for node in losing)
         yield fail(
             f"{total:,.0f} TCP segments were sent again, up to {shares[most] * 100:.1f} % ({most}){where}",
-            span,
             *(again[node] for node in losing[:4]),
+            span=span,
             certainty="likely" if lossy or len(losing) > 1 or len(episodes) == 1 else "possible",
             subject=place,
             expected="less than 1 % is sent again",

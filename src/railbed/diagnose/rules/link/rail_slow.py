@@ -27,13 +27,14 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from railbed.diagnose.evidence import Evidence, NotMeasured, RailView
-from railbed.diagnose.rule import Judgement, Rule, fail, warn
+from railbed.diagnose.evidence import Evidence, RailView, Unsampled
 from railbed.diagnose.shared.compare import at, middles
 from railbed.diagnose.shared.network import slow_network
 from railbed.diagnose.shared.rails import busiest_rail, sent_by, used_rails
-from railbed.diagnose.signal import Signal, Span, middle
 from railbed.model.text.amount import duration, size
+from railbed.rules.judgement import Judgement, Span, fail, warn
+from railbed.rules.rule import Rule
+from railbed.rules.signal import Signal, middle
 
 LEAST_SECONDS = 5.0
 FAIR_SHARE = 2 / 3
@@ -47,7 +48,7 @@ def judge(evidence: Evidence) -> Iterator[Judgement]:
         yield from _compare_rails(rails)
     try:
         yield from _compare_times(evidence)
-    except NotMeasured:
+    except Unsampled:
         if len(rails) < 2:
             raise
 
@@ -58,8 +59,8 @@ def _compare_times(evidence: Evidence) -> Iterator[Judgement]:
         yield fail(
             f"the network took {duration(slow.seconds)} per step on all nodes, usually {duration(slow.usual)}"
             f"{_rate(evidence, rail, slow.span)}",
-            slow.span,
             *_one_of_each(evidence, rail),
+            span=slow.span,
             subject=rail,
             expected="as fast as in the rest of the run",
         )
@@ -88,8 +89,8 @@ def _compare_rails(rails: list[RailView]) -> Iterator[Judgement]:
             rest = float(np.nanmean(others[(signal.times > span.start) & (signal.times <= span.end)]))
             yield warn(
                 f"carried {size(signal.mean(span))}/s, the other rails {size(rest)}/s",
-                span,
                 signal,
+                span=span,
                 subject=name,
                 expected="rails carry the same",
             )

@@ -35,14 +35,15 @@ from itertools import pairwise
 
 import numpy as np
 
-from railbed.diagnose.evidence import Evidence, NotMeasured, PortView, RailView
-from railbed.diagnose.rule import Judgement, Rule, fail
+from railbed.diagnose.evidence import Evidence, PortView, RailView, Unsampled
 from railbed.diagnose.shared.foreign import Foreign, described, foreign_on, usually_carried
 from railbed.diagnose.shared.network import SlowNetwork
 from railbed.diagnose.shared.steps import steps_of
-from railbed.diagnose.signal import Span, middle
 from railbed.model.record import Verdict
 from railbed.model.text.amount import duration, size
+from railbed.rules.judgement import Judgement, Span, fail
+from railbed.rules.rule import Rule
+from railbed.rules.signal import middle
 
 SHARE_OF_SPEED = 0.2
 STANDSTILL_SECONDS, STANDSTILL_STEPS = 3.0, 4
@@ -56,7 +57,7 @@ def judge(rail: RailView) -> Iterator[Judgement]:
     usual = usually_carried(rail)
     measured = [port for port in rail.ports if port.try_read("tcp_training_tx_bytes")]
     if not measured:
-        raise NotMeasured("tcp_training_tx_bytes", f"any port of {rail.name}")
+        raise Unsampled("tcp_training_tx_bytes", f"any port of {rail.name}")
     sent = [foreign for port in measured for foreign in foreign_on(port, "tx", usual)]
     received = [foreign for port in measured for foreign in foreign_on(port, "rx", usual)]
     for foreign in sent:
@@ -90,9 +91,9 @@ def _judge_foreign(foreign: Foreign, ends: Sequence[str] = ()) -> Iterator[Judge
         effect += f"; no step ended for {duration(still)}"
     judgement = fail(
         f"{described(foreign, ends)}{effect}",
-        foreign.span,
         *foreign.signals,
         *([backlog] if backlog and waits else []),
+        span=foreign.span,
         certainty="certain" if foreign.has_peers and (waits or not (longer or still)) else "likely",
         subject=foreign.port.subject,
         expected="no other traffic on the rails of a training",
@@ -103,7 +104,7 @@ def _judge_foreign(foreign: Foreign, ends: Sequence[str] = ()) -> Iterator[Judge
 
 def _longer_wait(evidence: Evidence, span: Span) -> SlowNetwork | None:
     """Return how long ranks waited for the network in a span, if that was longer than usual."""
-    with suppress(NotMeasured):  # no training, or too short
+    with suppress(Unsampled):  # no training, or too short
         waits, steps = (steps_of(evidence, meter).values() for meter in ("allreduce_exposed_seconds", "step_seconds"))
         # The rank that waits the least waits only for the network, not for other ranks.
         seconds = min((wait.middle_over_time(span) for wait in waits if len(wait.within(span))), default=0.0)

@@ -29,13 +29,14 @@ from contextlib import suppress
 
 import numpy as np
 
-from railbed.diagnose.evidence import NotJudged, NotMeasured, RailView
-from railbed.diagnose.rule import Judgement, Rule, fail
+from railbed.diagnose.evidence import RailView, Unsampled
 from railbed.diagnose.shared.compare import others_at, smoothed
 from railbed.diagnose.shared.foreign import foreign_on, usually_carried
 from railbed.diagnose.shared.network import slow_network, slow_peer
-from railbed.diagnose.signal import Signal, Span, middle
 from railbed.model.text.amount import duration, number, size
+from railbed.rules.judgement import Judgement, Span, fail
+from railbed.rules.rule import NotJudged, Rule
+from railbed.rules.signal import Signal, middle
 
 LEAST_RATE = 1.0
 """Packets per second that waited; at a low rate, a single packet of 64 KiB waits for a good part of a second."""
@@ -66,9 +67,9 @@ def judge(rail: RailView) -> Iterator[Judgement]:
             yield fail(
                 f"packets waited for the link {number(signal.mean(span), 3)} times per second, on the other nodes "
                 f"{number(usual, 2)}{_rate(rail, node, span)}",
-                span,
                 signal,
                 *_backlog(rail, node),
+                span=span,
                 certainty="certain" if _is_slower(rail, node, span) else "likely",
                 subject=f"{node}/{signal.series.port}",
                 expected="as fast as the links of the other nodes",
@@ -78,7 +79,7 @@ def judge(rail: RailView) -> Iterator[Judgement]:
 
 def _judge_peers(rail: RailView, explained: Sequence[Span]) -> Iterator[Judgement]:
     """Find the node that packets wait in front of while all ranks wait for the network."""
-    with suppress(NotMeasured):  # no training
+    with suppress(Unsampled):  # no training
         for slow in slow_network(rail.evidence):
             peer = slow_peer(rail, slow.span)
             if peer is None or any(slow.span.overlaps(span) for span in explained):
@@ -89,8 +90,8 @@ def _judge_peers(rail: RailView, explained: Sequence[Span]) -> Iterator[Judgemen
                 f"round trips from {peer.sender.series.device} took {duration(peer.seconds)}, usually "
                 f"{duration(peer.usual)}; ranks waited {duration(slow.seconds)} per step for the network, usually "
                 f"{duration(slow.usual)}",
-                slow.span,
                 peer.sender,
+                span=slow.span,
                 subject=f"{peer.node}/{peer.netdev}",
                 expected="as fast as the links of the other nodes",
             )
@@ -120,7 +121,7 @@ def _is_slower(rail: RailView, node: str, span: Span) -> bool:
 def _receives_foreign(rail: RailView, node: str, span: Span) -> bool:
     """Whether packets wait in front of a node because of other programs."""
     (port,) = (port for port in rail.ports if port.name == node)
-    with suppress(NotMeasured, NotJudged):
+    with suppress(Unsampled, NotJudged):
         return any(foreign.span.overlaps(span) for foreign in foreign_on(port, "rx", usually_carried(rail)))
     return False
 

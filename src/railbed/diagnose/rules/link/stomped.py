@@ -25,8 +25,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from railbed.diagnose.evidence import SwitchPortView
-from railbed.diagnose.rule import Judgement, Rule, warn
 from railbed.diagnose.shared.growth import grew, growths
+from railbed.rules.judgement import Judgement, warn
+from railbed.rules.rule import Rule
 
 
 def judge(port: SwitchPortView) -> Iterator[Judgement]:
@@ -42,8 +43,8 @@ def judge(port: SwitchPortView) -> Iterator[Judgement]:
         yield warn(
             f"{stomped.total(span):,.0f} frames were damaged before they came here"
             + (f": {origin} counts checksum errors" if origin else "; no sampled port counts checksum errors"),
-            span,
             stomped,
+            span=span,
             certainty="certain",
             expected="no damaged frames",
         )

@@ -25,9 +25,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from railbed.diagnose.evidence import PortView
-from railbed.diagnose.rule import Judgement, Rule, fail
 from railbed.diagnose.shared.growth import counted, growths, measured
-from railbed.diagnose.signal import Signal
+from railbed.rules.judgement import Judgement, fail
+from railbed.rules.rule import Rule
+from railbed.rules.signal import Signal
 
 INGRESS = "ingress_drop_packets"
 
@@ -45,8 +46,8 @@ def judge(port: PortView) -> Iterator[Judgement]:
         place = switch.subject if switch and grown[0] is not at_node else port.subject
         yield fail(
             f"{counted(grown, span)} on the lossless queue, {_way(port, grown)}",
-            span,
             *grown,
+            span=span,
             certainty="certain",
             subject=place,
             expected="the lossless queue drops nothing",

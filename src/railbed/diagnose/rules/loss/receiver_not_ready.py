@@ -24,8 +24,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from railbed.diagnose.evidence import PortView
-from railbed.diagnose.rule import Judgement, Rule, warn
 from railbed.diagnose.shared.growth import counted, growths, measured
+from railbed.rules.judgement import Judgement, warn
+from railbed.rules.rule import Rule
 
 LEAST_PACKETS = 100
 """A few are normal while ranks connect."""
@@ -39,8 +40,8 @@ def judge(port: PortView) -> Iterator[Judgement]:
         whose = "this node had no receive buffers posted" if own else "a node that this one sends to had none posted"
         yield warn(
             f"{counted(grown, span)}: {whose}",
-            span,
             *grown,
+            span=span,
             certainty="certain" if own else "likely",
             expected="receivers post buffers in time",
         )

@@ -25,10 +25,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from railbed.diagnose.evidence import NotMeasured, RailView
-from railbed.diagnose.rule import Judgement, Rule, warn
+from railbed.diagnose.evidence import RailView, Unsampled
 from railbed.diagnose.shared.growth import growths
-from railbed.diagnose.signal import Signal, Span, summed
+from railbed.rules.judgement import Judgement, Span, warn
+from railbed.rules.rule import Rule
+from railbed.rules.signal import Signal, summed
 
 LEAST_PACKETS = 10
 """A few may be lost when links come up."""
@@ -40,7 +41,7 @@ def judge(rail: RailView) -> Iterator[Judgement]:
     """Compare what receivers missed with what senders repeated."""
     missed = rail.try_read("rdma_out_of_sequence")
     if not missed:
-        raise NotMeasured("rdma_out_of_sequence", rail.name)
+        raise Unsampled("rdma_out_of_sequence", rail.name)
     repeated = [*rail.try_read("rdma_sequence_naks").values(), *rail.try_read("rdma_retransmits").values()]
     for span, grown in growths(list(missed.values()), least=LEAST_PACKETS):
         total, again = summed(grown, span), summed(repeated, span.widened(2.0))
@@ -49,8 +50,8 @@ def judge(rail: RailView) -> Iterator[Judgement]:
         yield warn(
             f"{total:,.0f} packets arrived out of sequence{_again(repeated, again)}"
             f"{_direction(_most_of(repeated, span.widened(2.0)), _most_of(grown, span))}",
-            span,
             *sorted(grown, key=lambda signal: -signal.total(span))[:2],
+            span=span,
             certainty="certain" if again else "likely",
             subject=f"{worst.series.device}/{worst.series.port}" if at_worst else "",
             expected="no packet is lost",

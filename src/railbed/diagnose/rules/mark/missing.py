@@ -25,9 +25,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from railbed.diagnose.evidence import PortView
-from railbed.diagnose.rule import Judgement, Rule, fail
 from railbed.diagnose.shared.marks import unprotected
 from railbed.model.text.amount import size
+from railbed.rules.judgement import Judgement, fail
+from railbed.rules.rule import Rule
 
 
 def judge(port: PortView) -> Iterator[Judgement]:
@@ -38,10 +39,10 @@ def judge(port: PortView) -> Iterator[Judgement]:
         switch = "" if case.lossless_queue is None else "; so is the switch's lossless queue"
         yield fail(
             f"{size(case.total)} of RDMA went out in priority 0, priority {port.lossless} is idle{switch}",
-            case.span,
             case.rdma,
             case.default,
             case.lossless,
+            span=case.span,
             certainty="likely" if case.lossless_queue is None else "certain",
             expected=f"RDMA in priority {port.lossless} (DSCP {port.policy.dscp})",
         )

@@ -25,9 +25,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from railbed.diagnose.evidence import PortView
-from railbed.diagnose.rule import Judgement, Rule, fail
 from railbed.diagnose.shared.marks import unprotected
 from railbed.model.text.amount import size
+from railbed.rules.judgement import Judgement, fail
+from railbed.rules.rule import Rule
 
 
 def judge(port: PortView) -> Iterator[Judgement]:
@@ -40,9 +41,9 @@ def judge(port: PortView) -> Iterator[Judgement]:
         how = "the switch sends it from its lossless queue" if marked else "its check had found that it trusts PCP"
         yield fail(
             f"the card put {size(case.total)} of RDMA in priority 0; {how}",
-            case.span,
             case.default,
             case.lossless,
+            span=case.span,
             certainty="certain" if trusts_pcp else "likely",
             expected="the card trusts DSCP",
         )

@@ -24,15 +24,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from railbed.diagnose.evidence import Evidence
-from railbed.diagnose.rule import Judgement, Rule, warn
-from railbed.diagnose.signal import Span
+from railbed.rules.judgement import Judgement, Span, warn
+from railbed.rules.rule import Rule
 
 
 def judge(evidence: Evidence) -> Iterator[Judgement]:
     """Report each jump that sampling noticed."""
     for mark in evidence.marks("clock"):
         span = Span(mark.time, mark.time)
-        yield warn(mark.text, span, certainty="certain", subject=mark.subject, expected="a steady clock")
+        yield warn(mark.text, span=span, certainty="certain", subject=mark.subject, expected="a steady clock")
 
 
 RULE = Rule(

@@ -24,10 +24,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from railbed.diagnose.evidence import Evidence, NotMeasured, PortView
-from railbed.diagnose.rule import Judgement, Rule, fail
+from railbed.diagnose.evidence import Evidence, PortView, Unsampled
 from railbed.diagnose.shared.outages import CHANGES, Outage, describe, episodes, outages, span_of
-from railbed.diagnose.signal import Signal, Span
+from railbed.rules.judgement import Judgement, Span, fail
+from railbed.rules.rule import Rule
+from railbed.rules.signal import Signal
 
 TOGETHER_SECONDS = 3.0
 """Links that one fault took down are sampled as down within this time."""
@@ -55,7 +56,7 @@ def judge(evidence: Evidence) -> Iterator[Judgement]:
         if (changes := port.try_read(CHANGES))
     }
     if not links:
-        raise NotMeasured(CHANGES, "any port")
+        raise Unsampled(CHANGES, "any port")
     rails: list[tuple[str, Span]] = []
     for rail in evidence.rails:
         of_rail = _of(rail.ports, links)
@@ -67,8 +68,8 @@ def judge(evidence: Evidence) -> Iterator[Judgement]:
             observed = f"the links of all {len(of_rail)} nodes {were}"
             yield fail(
                 observed,
-                span_of(episode),
                 of_rail[0].changes,
+                span=span_of(episode),
                 certainty="certain",
                 subject=rail.name,
                 expected="links are up",
@@ -93,8 +94,8 @@ def _judge_node(
             continue  # a single link that went down: link_flap
         yield fail(
             _observed(episode, links) + (f", and training lost the node: {reason}" if reason else ""),
-            span,
             *(link.changes for link in links[:2]),
+            span=span,
             certainty="certain",
             subject=node,
             expected="links are up",

@@ -24,11 +24,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.diagnose.evidence import NodeView, NotJudged, NotMeasured
-from railbed.diagnose.rule import Judgement, Rule, fail
+from railbed.diagnose.evidence import NodeView, Unsampled
 from railbed.diagnose.shared.silences import alone, parts_of, sampled_times, silences
-from railbed.diagnose.signal import Signal, Span
 from railbed.model.text.amount import duration
+from railbed.rules.judgement import Judgement, Span, fail
+from railbed.rules.rule import NotJudged, Rule
+from railbed.rules.signal import Signal
 from railbed.store.timeline import Mark
 
 LEAST_SECONDS = 4.0
@@ -45,7 +46,7 @@ def judge(node: NodeView) -> Iterator[Judgement]:
         raise NotJudged("there is only one node")
     times = sampled_times(evidence, node.name)
     if not len(times):
-        raise NotMeasured("any series", node.name)
+        raise Unsampled("any series", node.name)
     *earlier, last = parts_of(evidence)
     end = max(float(moments[-1]) for moments in (times, *others) if len(moments))
     for span in silences(times, LEAST_SECONDS, [*earlier, Span(last.start, end)]):
@@ -53,8 +54,8 @@ def judge(node: NodeView) -> Iterator[Judgement]:
         if noticed is not None and alone(span, others):
             yield fail(
                 f"nothing came from the node for {duration(span.seconds)}, and training lost it: {_reason(noticed)}",
-                span,
                 *_sample(node),
+                span=span,
                 certainty="certain",
                 expected="the node answers",
             )

@@ -23,8 +23,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from railbed.diagnose.evidence import NodeView
-from railbed.diagnose.rule import Judgement, Rule, warn
 from railbed.model.text.amount import size
+from railbed.rules.judgement import Judgement, warn
+from railbed.rules.rule import Rule
 
 LIMIT = 0.95
 """Share of the memory, caches not counted."""
@@ -37,8 +38,8 @@ def judge(node: NodeView) -> Iterator[Judgement]:
     for span in used.above(LIMIT * total, least=LEAST_SECONDS):
         yield warn(
             f"{size(used.peak(span))} of {size(total)} were in use",
-            span,
             used,
+            span=span,
             certainty="certain",
             expected=f"less than {LIMIT:.0%}".replace("%", " %"),
         )

@@ -26,11 +26,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from railbed.diagnose.evidence import Evidence, NotMeasured
-from railbed.diagnose.rule import Judgement, Rule, warn
+from railbed.diagnose.evidence import Evidence, Unsampled
 from railbed.diagnose.shared.silences import alone, parts_of, sampled_times, silences
-from railbed.diagnose.signal import Span
 from railbed.model.text.amount import duration
+from railbed.rules.judgement import Judgement, Span, warn
+from railbed.rules.rule import Rule
 
 LEAST_SECONDS, LEAST_OF_ALL = 10.0, 20.0
 """Of one device, and of all: a busy machine that samples stands still for longer."""
@@ -43,19 +43,21 @@ def judge(evidence: Evidence) -> Iterator[Judgement]:
     times = {name: sampled_times(evidence, name) for name in names}
     sampled = {name: moments for name, moments in times.items() if len(moments) > 1}
     if not sampled:
-        raise NotMeasured("any series", "any device")
+        raise Unsampled("any series", "any device")
     together = np.unique(np.concatenate(list(sampled.values())))
     *earlier, last = parts_of(evidence)
     parts = [*earlier, Span(last.start, float(together[-1]))]
     for span in silences(together, LEAST_OF_ALL, parts):
-        yield warn(f"no device was sampled for {duration(span.seconds)}", span, certainty="certain", subject="cluster")
+        yield warn(
+            f"no device was sampled for {duration(span.seconds)}", span=span, certainty="certain", subject="cluster"
+        )
     for name, moments in sampled.items():
         others = [other for key, other in sampled.items() if key != name]
         for span in silences(moments, LEAST_SECONDS, parts):
             if not others or alone(span, others):
                 reason = _reason(evidence, name, span)
                 observed = f"not sampled for {duration(span.seconds)}{f': {reason}' if reason else ''}"
-                yield warn(observed, span, certainty="certain", subject=name, expected="sampled without gaps")
+                yield warn(observed, span=span, certainty="certain", subject=name, expected="sampled without gaps")
 
 
 def _reason(evidence: Evidence, device: str, span: Span) -> str:

@@ -25,14 +25,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.rules import link_up
 from railbed.diagnose.evidence import Evidence
-from railbed.diagnose.rule import Judgement, Rule, fail
 from railbed.diagnose.shared.changes import causes_of, changes_at, failures, remedies
-from railbed.diagnose.signal import Span
 from railbed.model.record import Finding, Verdict
-from railbed.present.changed import before_the_launch
+from railbed.present.changed import NO_LINK, before_the_launch
 from railbed.present.grouping import group_by
+from railbed.rules.judgement import Judgement, Span, fail
+from railbed.rules.rule import Rule
 from railbed.store.timeline import Mark
 
 OF_THE_HOST = ("disk_space", "memory_available")
@@ -63,7 +62,7 @@ def _of_network(evidence: Evidence, restart: Mark) -> list[Finding]:
 
 def _is_lost_link(finding: Finding) -> bool:
     """Whether a link lost its carrier: that is no change of settings, and sampled (`node_cut`, `link_flap`)."""
-    return finding.check == link_up.CHECK.name and finding.observed.startswith(link_up.NO_LINK)
+    return finding.check == "link_up" and finding.observed.startswith(NO_LINK)
 
 
 def _judgement(evidence: Evidence, place: str, changes: list[tuple[Mark, Finding]]) -> Judgement:
@@ -72,7 +71,7 @@ def _judgement(evidence: Evidence, place: str, changes: list[tuple[Mark, Finding
     again = f", and {len(restarts) - 1} more after it" if len(restarts) > 1 else ""
     return fail(
         f"{'; '.join(map(before_the_launch, findings))}; found at a restart{again}: {restarts[0].text}",
-        Span(restarts[0].time, _next_step(evidence, restarts[-1].time)),
+        span=Span(restarts[0].time, _next_step(evidence, restarts[-1].time)),
         certainty="likely" if all(finding.before for finding in findings) else "possible",
         subject=place,
         expected=", ".join(dict.fromkeys(finding.expected for finding in findings)),

@@ -26,12 +26,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from railbed.diagnose.evidence import NotJudged, SwitchView
-from railbed.diagnose.rule import Judgement, Rule, warn
+from railbed.diagnose.evidence import SwitchView
 from railbed.diagnose.shared.growth import grew
-from railbed.diagnose.signal import Signal, Span
 from railbed.model.cabling import port_key
 from railbed.model.text.amount import size
+from railbed.rules.judgement import Judgement, Span, warn
+from railbed.rules.rule import NotJudged, Rule
+from railbed.rules.signal import Signal
 
 RATIO = 3.0
 """A hash of few flows gives twice as much by chance."""
@@ -55,8 +56,8 @@ def judge(switch: SwitchView) -> Iterator[Judgement]:
             if not _paused(switch, span):
                 yield warn(
                     f"sent {size(signal.mean(span))}/s, the other uplinks {size(_mean(uplinks, name, span))}/s",
-                    span,
                     signal,
+                    span=span,
                     subject=f"{switch.name}/{name}",
                     certainty="possible",
                     expected="uplinks carry about the same",

@@ -25,9 +25,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from railbed.diagnose.evidence import PortView
-from railbed.diagnose.rule import Judgement, Rule, fail
 from railbed.diagnose.shared.growth import grew
-from railbed.diagnose.signal import Span
+from railbed.rules.judgement import Judgement, Span, fail
+from railbed.rules.rule import Rule
 
 LEAST_PACKETS = 10
 """Sent before a connection is given up."""
@@ -53,9 +53,9 @@ def judge(port: PortView) -> Iterator[Judgement]:
     reason = f"; its check had found: {complaints[0].observed}" if complaints else "; acknowledgements timed out"
     yield fail(
         f"sent {sent.total(span):,.0f} RDMA packets and received {received.total(span):,.0f}{reason}",
-        span,
         sent,
         received,
+        span=span,
         certainty="certain" if complaints else "possible",
         expected="RDMA packets in both directions",
     )

@@ -23,8 +23,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from railbed.diagnose.evidence import PortView
-from railbed.diagnose.rule import Judgement, Rule, fail
 from railbed.diagnose.shared.growth import growths, measured
+from railbed.rules.judgement import Judgement, fail
+from railbed.rules.rule import Rule
 
 
 def judge(port: PortView) -> Iterator[Judgement]:
@@ -38,8 +39,8 @@ def judge(port: PortView) -> Iterator[Judgement]:
         frames = sum(signal.total(span) for signal in grown)
         yield fail(
             f"{who} {frames:,.0f} frames that are longer than its MTU",
-            span,
             *grown,
+            span=span,
             certainty="certain",
             expected=f"an MTU of {port.evidence.cluster.mtu_of(port.port.rail)} on the rail",
         )

@@ -23,9 +23,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from railbed.diagnose.evidence import PortView
-from railbed.diagnose.rule import Judgement, Rule, fail
 from railbed.diagnose.shared.growth import counted, growths, measured
-from railbed.diagnose.signal import Span
+from railbed.rules.judgement import Judgement, Span, fail
+from railbed.rules.rule import Rule
 
 MANY_TIMEOUTS = 10
 """More than NCCL's seven retries of one connection."""
@@ -45,8 +45,8 @@ def judge(port: PortView) -> Iterator[Judgement]:
         peer = f"; {silent[0]} stopped receiving" if len(silent) == 1 else ""
         yield fail(
             f"{counted(grown, span)}{peer}",
-            span,
             *grown,
+            span=span,
             certainty="certain" if gave_up else "likely",
             expected="peers acknowledge what they receive",
         )

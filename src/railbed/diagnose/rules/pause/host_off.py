@@ -25,10 +25,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.diagnose.evidence import NotJudged, PortView, SwitchPortView
-from railbed.diagnose.rule import Judgement, Rule, fail
+from railbed.diagnose.evidence import PortView, SwitchPortView
 from railbed.diagnose.shared.growth import grew
-from railbed.diagnose.signal import Signal, Span
+from railbed.rules.judgement import Judgement, Span, fail
+from railbed.rules.rule import NotJudged, Rule
+from railbed.rules.signal import Signal
 
 LEAST_FRAMES = 10
 """Fewer may fall between the samples of the two ends."""
@@ -54,9 +55,9 @@ def judge(port: PortView) -> Iterator[Judgement]:
         cost = f"; {lost:,.0f} packets were lost or arrived out of sequence" if lost else ""
         yield fail(
             f"{switch.subject} sent {frames:,.0f} PFC frames, the card {count} priority {port.lossless}{cost}",
-            span,
             sent,
             *([received] if received else []),
+            span=span,
             certainty="certain" if lost else "likely",
             expected="the card obeys the pauses of the switch",
         )

@@ -25,11 +25,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.diagnose.evidence import NotMeasured, PortView, RailView
-from railbed.diagnose.rule import Judgement, Rule, warn
+from railbed.diagnose.evidence import PortView, RailView, Unsampled
 from railbed.diagnose.shared.growth import grew
 from railbed.diagnose.shared.pauses import pauses
-from railbed.diagnose.signal import Signal, Span, merged
+from railbed.rules.judgement import Judgement, Span, warn
+from railbed.rules.rule import Rule
+from railbed.rules.signal import Signal, merged
 
 LEAST_SENDERS = 2
 
@@ -40,10 +41,10 @@ def judge(rail: RailView) -> Iterator[Judgement]:
     for port in rail.ports:
         try:
             received[port.subject] = pauses(port, "rx")
-        except NotMeasured:
+        except Unsampled:
             continue
     if len(received) < LEAST_SENDERS:
-        raise NotMeasured("pause_rx_frames", f"at least two ports of {rail.name}")
+        raise Unsampled("pause_rx_frames", f"at least two ports of {rail.name}")
     for span in merged(span for _, spans in received.values() for span in spans):
         paused = [name for name, (_, spans) in received.items() if any(span.overlaps(other) for other in spans)]
         slow = [port for port in rail.ports if grew(port.try_read("pause_tx_frames", port.lossless), span) > 0]
@@ -53,9 +54,9 @@ def judge(rail: RailView) -> Iterator[Judgement]:
         towards = f" on their way to {target}" if target else ""
         yield warn(
             f"the switch paused {', '.join(paused)}{towards}, while no card paused the switch",
-            span,
             *(received[name][0] for name in paused[:2]),
             *([depth] if depth else []),
+            span=span,
             certainty="likely" if target else "possible",
             expected="senders slow down before they are paused",
         )

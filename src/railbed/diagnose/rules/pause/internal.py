@@ -23,9 +23,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.diagnose.evidence import NotJudged, SwitchView
-from railbed.diagnose.rule import Judgement, Rule, warn
+from railbed.diagnose.evidence import SwitchView
 from railbed.diagnose.shared.growth import grew
+from railbed.rules.judgement import Judgement, warn
+from railbed.rules.rule import NotJudged, Rule
 
 INTERNAL = "ii"
 LEAST_FRAMES = 100
@@ -44,8 +45,8 @@ def judge(switch: SwitchView) -> Iterator[Judgement]:
             if signal.total(span) >= LEAST_FRAMES and not any(grew(port, span) for port in front):
                 yield warn(
                     f"{signal.total(span):,.0f} PFC frames inside the switch, none from the nodes",
-                    span,
                     signal,
+                    span=span,
                     subject=f"{switch.name}/{name}",
                     expected="internal ports need no pauses",
                 )

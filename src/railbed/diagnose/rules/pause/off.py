@@ -24,10 +24,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.diagnose.evidence import NotMeasured, RailView
-from railbed.diagnose.rule import Judgement, Rule, fail
+from railbed.diagnose.evidence import RailView, Unsampled
 from railbed.diagnose.shared.growth import counted, growths
-from railbed.diagnose.signal import Signal, summed
+from railbed.rules.judgement import Judgement, fail
+from railbed.rules.rule import Rule
+from railbed.rules.signal import Signal, summed
 
 LEAST_PACKETS = 10
 """A few may be lost when links come up."""
@@ -37,17 +38,17 @@ def judge(rail: RailView) -> Iterator[Judgement]:
     """Find losses on a rail without any pause."""
     at_cards, at_switch, losses = _pauses_at_cards(rail), _pauses_at_switch(rail), _losses(rail)
     if not at_cards:
-        raise NotMeasured("pause_rx_frames", rail.name)
+        raise Unsampled("pause_rx_frames", rail.name)
     if not losses:
-        raise NotMeasured("rdma_out_of_sequence", rail.name)
+        raise Unsampled("rdma_out_of_sequence", rail.name)
     if summed([*at_cards, *at_switch]) > 0:
         return
     for span, grown in growths(losses, least=LEAST_PACKETS):
         nobody = "neither a card nor the switch" if at_switch else "no card"
         yield fail(
             f"{counted(grown, span)}, and {nobody} counted a single pause during the run",
-            span,
             *grown[:2],
+            span=span,
             certainty="likely" if at_switch else "possible",
             expected="pauses before packets are lost",
         )

@@ -24,8 +24,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from railbed.diagnose.evidence import PortView
-from railbed.diagnose.rule import Judgement, Rule, fail
 from railbed.diagnose.shared.growth import grew
+from railbed.rules.judgement import Judgement, fail
+from railbed.rules.rule import Rule
 
 LEAST_SECONDS = 3.0
 """Shorter stalls are absorbed by the card's buffer and PFC."""
@@ -42,9 +43,9 @@ def judge(port: PortView) -> Iterator[Judgement]:
             yield fail(
                 f"writes waited for PCIe {stalls.mean(span):,.0f} times per second; the card sent {frames:,.0f} pauses "
                 f"and dropped {drops:,.0f} packets",
-                span,
                 stalls,
                 *([paused] if paused else []),
+                span=span,
                 certainty="certain",
                 expected="PCIe is faster than the link",
             )

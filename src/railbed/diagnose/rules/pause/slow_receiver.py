@@ -26,9 +26,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from railbed.diagnose.evidence import PortView
-from railbed.diagnose.rule import Judgement, Rule, fail, warn
 from railbed.diagnose.shared.growth import grew
 from railbed.diagnose.shared.pauses import amount_of, pauses
+from railbed.rules.judgement import Judgement, fail, warn
+from railbed.rules.rule import Rule
 
 MUCH = 0.2
 """Share of the time from which it is a failure: a fifth of the bandwidth is gone."""
@@ -45,8 +46,8 @@ def judge(port: PortView) -> Iterator[Judgement]:
         much = sent.meter.unit == "us" and sent.mean(span) >= MUCH * 1e6
         yield (fail if much or drops else warn)(
             f"the card had the switch stopped {amount_of(sent, span)}{cost}",
-            span,
             sent,
+            span=span,
             expected="the node takes in what arrives",
         )
 

@@ -26,9 +26,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from railbed.diagnose.evidence import PortView
-from railbed.diagnose.rule import Judgement, Rule, fail
 from railbed.diagnose.shared.growth import counted, grew, growths, measured
-from railbed.diagnose.signal import Signal
+from railbed.rules.judgement import Judgement, fail
+from railbed.rules.rule import Rule
+from railbed.rules.signal import Signal
 
 STORM_SHARE = 0.5
 """Of the time: a slow receiver still takes in something, a broken card next to nothing."""
@@ -47,11 +48,11 @@ def judge(port: PortView) -> Iterator[Judgement]:
         reported = True
         victims = _paused_peers(port, grown[0])
         others = f"; {victims} other ports were paused, too" if victims else ""
-        yield fail(f"{counted(grown, span)}{others}", span, *grown, certainty="certain", expected="no pause storm")
+        yield fail(f"{counted(grown, span)}{others}", *grown, span=span, certainty="certain", expected="no pause storm")
     if share is not None and not reported:
         for span in share.above(STORM_SHARE * 1e6, least=STORM_SECONDS):
             observed = f"the card had the switch stopped {share.mean(span) / 1e4:.0f} % of the time"
-            yield fail(observed, span, share, expected="no pause storm")
+            yield fail(observed, share, span=span, expected="no pause storm")
 
 
 def _paused_peers(port: PortView, storm: Signal) -> int:

@@ -24,8 +24,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from railbed.diagnose.evidence import Evidence
-from railbed.diagnose.rule import Judgement, Rule, fail
-from railbed.diagnose.signal import Span
+from railbed.rules.judgement import Judgement, Span, fail
+from railbed.rules.rule import Rule
 
 
 def judge(evidence: Evidence) -> Iterator[Judgement]:
@@ -33,7 +33,7 @@ def judge(evidence: Evidence) -> Iterator[Judgement]:
     if reason := evidence.timeline.unstored:
         yield fail(
             f"the run ended because its records could not be stored here: {reason}",
-            Span(evidence.span.end, evidence.span.end),
+            span=Span(evidence.span.end, evidence.span.end),
             certainty="certain",
             expected="every record is stored",
         )

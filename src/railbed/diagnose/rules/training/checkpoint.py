@@ -25,11 +25,12 @@ from itertools import pairwise
 
 import numpy as np
 
-from railbed.diagnose.evidence import Evidence, NotJudged
-from railbed.diagnose.rule import Judgement, Rule, warn
+from railbed.diagnose.evidence import Evidence
 from railbed.diagnose.shared.steps import steps_of
-from railbed.diagnose.signal import Span, merged, middle
 from railbed.model.text.amount import duration, plural
+from railbed.rules.judgement import Judgement, Span, warn
+from railbed.rules.rule import NotJudged, Rule
+from railbed.rules.signal import merged, middle
 
 LEAST_SECONDS = 1.0
 LEAST_SHARE = 0.05
@@ -65,8 +66,8 @@ def judge(evidence: Evidence) -> Iterator[Judgement]:
         yield warn(
             f"{plural(len(stalls), 'checkpoint')} held up the steps for {duration(lost)}, {lost / all_time:.0%} of the "
             f"time".replace("%", " %"),
-            span,
             signal,
+            span=span,
             expected="checkpoints are written beside the steps",
         )
 

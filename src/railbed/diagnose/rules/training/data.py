@@ -23,9 +23,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from railbed.diagnose.evidence import Evidence
-from railbed.diagnose.rule import Judgement, Rule, warn
 from railbed.diagnose.shared.steps import in_pieces, place_of, steps_of
-from railbed.diagnose.signal import Span, middle
+from railbed.rules.judgement import Judgement, Span, warn
+from railbed.rules.rule import Rule
+from railbed.rules.signal import middle
 
 LIMIT = 0.2
 """Share of the step."""
@@ -50,8 +51,8 @@ def judge(evidence: Evidence) -> Iterator[Judgement]:
         share = middle(shares[row][inside])
         yield warn(
             f"reading the batch took {share * 100:.0f} % of {'every' if everyone else 'the'} rank's step",
-            span,
             data[rank],
+            span=span,
             certainty="certain",
             subject="cluster" if everyone else place_of(rank, reading.ranks),
             expected="the next batch is ready",

@@ -25,11 +25,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from railbed.diagnose.evidence import Evidence
-from railbed.diagnose.rule import Judgement, Rule, fail
 from railbed.diagnose.shared.changes import causes_of, changes_at, failures, remedies
-from railbed.diagnose.signal import Span
 from railbed.model.record import Certainty, Finding, Verdict
 from railbed.present.changed import explain_restart
+from railbed.rules.judgement import Judgement, Span, fail
+from railbed.rules.rule import Rule
 
 
 def judge(evidence: Evidence) -> Iterator[Judgement]:
@@ -41,7 +41,7 @@ def judge(evidence: Evidence) -> Iterator[Judgement]:
         explanation = explain_restart(changes, restart.subject, restart.text)
         yield fail(
             "; ".join(filter(None, [restart.text, explanation])),
-            Span(restart.time, restart.time),
+            span=Span(restart.time, restart.time),
             certainty=_certainty(causes),
             subject=subject,
             expected="one start",

@@ -26,13 +26,14 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from railbed.diagnose.evidence import Evidence, NotJudged
-from railbed.diagnose.rule import Judgement, Rule, warn
+from railbed.diagnose.evidence import Evidence
 from railbed.diagnose.shared.compare import middles
 from railbed.diagnose.shared.steps import Work, place_of, work_of
-from railbed.diagnose.signal import Numbers, Span, middle
 from railbed.model.series import Series
 from railbed.model.text.amount import duration
+from railbed.rules.judgement import Judgement, Span, warn
+from railbed.rules.rule import NotJudged, Rule
+from railbed.rules.signal import Numbers, middle
 
 LIMITS = ((2.0, 15.0), (1.3, 60.0))
 """How many times as long as the median of the others, and for how many seconds: a busy machine favours some."""
@@ -57,8 +58,8 @@ def judge(evidence: Evidence) -> Iterator[Judgement]:
             yield warn(
                 f"rank {rank.rank} computed {duration(middle(computed[row][inside]))} per step, the others "
                 f"{duration(middle(others[inside]))}",
-                span,
                 *([idle] if idle else []),
+                span=span,
                 subject=place_of(rank, ranks),
                 expected="ranks compute equally fast",
             )

@@ -24,9 +24,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.diagnose.evidence import Evidence, NotJudged, NotMeasured, PortView
-from railbed.diagnose.rule import Judgement, Rule, fail
+from railbed.diagnose.evidence import Evidence, PortView, Unsampled
 from railbed.model.text.amount import size
+from railbed.rules.judgement import Judgement, fail
+from railbed.rules.rule import NotJudged, Rule
 
 PROOF = "gradients_over_rdma"
 BUSY = 1e6
@@ -42,11 +43,11 @@ def judge(evidence: Evidence) -> Iterator[Judgement]:
     if not ports:
         raise NotJudged("the cluster file has no RDMA device")
     for finding in evidence.wrong(PROOF):
-        yield fail(finding.observed, None, certainty="certain", subject=finding.subject, expected="gradients over RDMA")
+        yield fail(finding.observed, certainty="certain", subject=finding.subject, expected="gradients over RDMA")
         return
     measured = [port for port in ports if port.try_read("net_tx_bytes") and port.try_read("rdma_tx_bytes")]
     if not measured:
-        raise NotMeasured("rdma_tx_bytes", "any port")
+        raise Unsampled("rdma_tx_bytes", "any port")
     for port in measured:
         yield from _judge_port(port)
 
@@ -57,9 +58,9 @@ def _judge_port(port: PortView) -> Iterator[Judgement]:
         if rdma.total(span) <= MOST_RDMA * tcp.total(span):
             yield fail(
                 f"sent {size(tcp.total(span))} over TCP and {size(rdma.total(span))} over RDMA",
-                span,
                 tcp,
                 rdma,
+                span=span,
                 subject=port.subject,
                 expected="gradients over RDMA",
             )

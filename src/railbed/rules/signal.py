@@ -1,4 +1,4 @@
-"""One series as rules read it, and the episodes in which it was unusual.
+"""One series as rules read it, the episodes in which it was unusual, and its chart as evidence.
 
 The rate of a counter at a time is the mean since the sample before it: an episode of a counter begins with the sample
 before the first unusual one. NaN is a gap; it is neither usual nor unusual.
@@ -9,41 +9,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from railbed.model.series import Meter, Series
+from railbed.model.text.amount import duration, number, size
+from railbed.rules.judgement import Span
 
 Numbers = NDArray[np.float64]
 Truths = NDArray[np.bool_]
 BRIDGE_SECONDS = 10.0
 """Episodes that are closer to each other than this are one."""
-
-
-class Span(NamedTuple):
-    """From one time to another."""
-
-    start: float
-    end: float
-
-    @property
-    def seconds(self) -> float:
-        """How long it lasted."""
-        return self.end - self.start
-
-    def widened(self, seconds: float) -> Span:
-        """Return the span with some time before and after it: devices are not sampled at the same moment."""
-        return Span(self.start - seconds, self.end + seconds)
-
-    def overlaps(self, other: Span) -> bool:
-        """Whether the two have a moment in common."""
-        return self.start <= other.end and other.start <= self.end
-
-    def has_any(self, moments: Iterable[float]) -> bool:
-        """Whether one of some times is in it."""
-        return any(self.start <= moment <= self.end for moment in moments)
+BLOCKS = "▁▂▃▄▅▆▇█"
+GAP = "·"
+WIDTH = 32
+LEAST_SECONDS = 5.0
+"""Shown before and after an episode, at least."""
 
 
 @dataclass(frozen=True)
@@ -124,6 +107,20 @@ class Signal:
         ]
         return [span for span in merged(spans, max(bridge, 2 * self.interval)) if span.seconds >= least]
 
+    @property
+    def when(self) -> Span | None:
+        """None: it covers the whole run."""
+        return None
+
+    def proves(self, span: Span | None) -> str:
+        """Return its name, its peak in a span, and its chart around it."""
+        per = "/s" if self.meter.kind == "counter" else ""
+        where = "/".join(part for part in (self.series.device, self.series.port) if part)
+        part = f" of {self.meter.part} {self.series.part}" if self.series.part else ""
+        top = self.peak(span)
+        text = f"at most {_amount(top, self.meter.unit)}{per}" if np.isfinite(top) else "no sample"
+        return f"{self.meter.name}{part} on {where}: {draw_spark(self, span)} {text}"
+
 
 def middle(values: Numbers | Sequence[float]) -> float:
     """Return the median of the known values; NaN if there is none."""
@@ -146,3 +143,39 @@ def merged(spans: Iterable[Span], bridge: float = BRIDGE_SECONDS) -> list[Span]:
 def summed(signals: Sequence[Signal], span: Span | None = None) -> float:
     """Return by how much counters grew together."""
     return sum(signal.total(span) for signal in signals)
+
+
+def draw_spark(signal: Signal, span: Span | None = None, width: int = WIDTH) -> str:
+    """Draw a series around a span: the highest value of each piece of time, `·` where nothing is known."""
+    if not len(signal.times):
+        return ""
+    shown = span.widened(max(LEAST_SECONDS, span.seconds / 2)) if span else Span(signal.times[0], signal.times[-1])
+    start, end = max(shown.start, float(signal.times[0])), min(shown.end, float(signal.times[-1]))
+    count = max(1, min(width, round((end - start) / max(signal.interval, 1e-3))))
+    edges = np.linspace(start, end, count + 1)
+    peaks = [signal.peak(Span(float(low), float(high))) for low, high in pairwise(edges)]
+    top = max((peak for peak in peaks if np.isfinite(peak)), default=0.0)
+    return "".join(_block(peak, top) for peak in peaks)
+
+
+def _block(value: float, top: float) -> str:
+    if not np.isfinite(value):
+        return GAP
+    if value <= 0 or top <= 0:
+        return BLOCKS[0]
+    return BLOCKS[min(len(BLOCKS) - 1, 1 + int(value / top * (len(BLOCKS) - 2)))]
+
+
+def _amount(value: float, unit: str) -> str:
+    """Return a value of a meter with its unit."""
+    match unit:
+        case "byte":
+            return size(value)
+        case "s":
+            return duration(value)
+        case "us":
+            return duration(value / 1e6)
+        case "1":
+            return number(value, 3)
+        case _:
+            return f"{number(value, 3)} {unit}"

@@ -1,25 +1,43 @@
-"""Judge bandwidths by what the link or its PCIe slot allows."""
+"""Paths deliver what their slowest part allows.
+
+What
+----
+The best bandwidth of a path, of several sizes and repeats, is at least 96 % of its slowest part: the link at either
+end, or its PCIe slot. Below 90 % it fails. TCP is judged with several streams only.
+
+Why
+---
+A training step ends when the slowest link has sent its share: all ranks wait for it.
+
+Fix
+---
+`railbed check` examines MTU, PFC, PCIe and cables at both ends.
+
+Source
+------
+Thresholds of vendors and clouds for RDMA bandwidth; PCIe and Ethernet line rates.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
+from railbed.bench.book import BenchView
 from railbed.bench.judge.limits import PathLimit, judge_bandwidth, slowest
-from railbed.bench.judge.verdicts.finding import finding
-from railbed.bench.judge.verdicts.paths import is_bidirectional, merge_directions, method_of
+from railbed.bench.judge.paths import is_bidirectional, merge_directions, method_of
 from railbed.bench.site import BenchSite
-from railbed.model.record import Finding, Measurement, Verdict
+from railbed.model.record import Measurement
 from railbed.model.text.amount import number
+from railbed.rules.judgement import Judgement, skip
+from railbed.rules.rule import Rule
 
-CHECK = "bench_line_rate"
 RDMA_BANDWIDTH = ("ib_write_bw", "ib_read_bw", "ib_send_bw")
-WHY = "A training step ends when the slowest link has sent its share: all ranks wait for it."
 
 
-def against_hardware(site: BenchSite, measurements: Iterable[Measurement]) -> Iterator[Finding]:
+def judge(view: BenchView) -> Iterator[Judgement]:
     """Judge what every port received in a trial by the slowest part of the path."""
     arrived: dict[tuple[str | int, ...], list[Measurement]] = {}
-    for measurement in merge_directions(measurements):
+    for measurement in merge_directions(view.measurements):
         labels = measurement.labels
         if measurement.name == "bandwidth" and _can_fill_link(labels):
             identity = ("test", "size", "pattern", "rail", "to", "trial", "direction")
@@ -27,14 +45,14 @@ def against_hardware(site: BenchSite, measurements: Iterable[Measurement]) -> It
             arrived.setdefault(key, []).append(measurement)
     best: dict[tuple[str, str], tuple[float, list[Measurement]]] = {}
     for group in arrived.values():
-        subject = _subject(site, group)
+        subject = _subject(view.site, group)
         total = sum(measurement.value for measurement in group)
         method = method_of(group[0].labels)
         # The best of several sizes and repeats shows what the path is capable of.
         if total > best.get((subject, method), (0.0, []))[0]:
             best[subject, method] = (total, group)
     for (subject, method), (total, group) in best.items():
-        yield _line_rate(site, subject, method, total, group)
+        yield _line_rate(view.site, subject, method, total, group)
 
 
 def _can_fill_link(labels: Mapping[str, str | int]) -> bool:
@@ -52,7 +70,7 @@ def _subject(site: BenchSite, group: Sequence[Measurement]) -> str:
     return f"{site.port_on_rail(labels['from'], labels['rail']).end.name} > {target.end.node}"
 
 
-def _line_rate(site: BenchSite, subject: str, method: str, total: float, group: Sequence[Measurement]) -> Finding:
+def _line_rate(site: BenchSite, subject: str, method: str, total: float, group: Sequence[Measurement]) -> Judgement:
     labels = group[0].labels
     ports = [site.port_on_rail(labels["to"], labels["rail"])]
     if len(group) == 1:
@@ -60,15 +78,15 @@ def _line_rate(site: BenchSite, subject: str, method: str, total: float, group: 
     limit = slowest(limit for port in ports for limit in port.limits)
     if limit is None or any(not port.limits for port in ports):
         reason = next(port.no_limit for port in ports if not port.limits)
-        return finding(CHECK, subject, Verdict.SKIPPED, "", reason, WHY)
+        return skip(reason, subject=subject)
     if is_bidirectional(labels):
         limit = PathLimit(part=f"{limit.part}, both ways", gbps=2 * limit.gbps)
-    return finding(
-        CHECK,
-        subject,
-        judge_bandwidth(total, limit),
-        f"{limit.gbps:.4g} Gb/s: {limit.part} is the slowest part",
-        f"{number(total)} Gb/s, {total / limit.gbps:.0%} ({method})",
-        WHY,
-        remedy="`railbed check` examines MTU, PFC, PCIe and cables at both ends",
+    return Judgement(
+        verdict=judge_bandwidth(total, limit),
+        subject=subject,
+        expected=f"{limit.gbps:.4g} Gb/s: {limit.part} is the slowest part",
+        observed=f"{number(total)} Gb/s, {total / limit.gbps:.0%} ({method})",
     )
+
+
+RULE = Rule(name="bench_line_rate", title="bandwidth near line rate", scope="cluster", judge=judge, doc=__doc__)

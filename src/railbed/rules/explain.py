@@ -1,4 +1,4 @@
-"""What `diagnose` and `capture` have in common: verdicts of which one may explain another."""
+"""Verdicts that explain others: if a node froze, the others lost packets to it."""
 
 from __future__ import annotations
 
@@ -8,50 +8,40 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from math import inf
-from typing import TypeVar
+from typing import Any
 
-from railbed.check.form import DocumentedRule
 from railbed.model.record import WRONG, Finding, Verdict
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class YieldingRule(DocumentedRule):
-    """A rule whose verdict another one may explain, at the same time if it is about a time."""
-
-    yields_to: tuple[str, ...] = ()
-    """Rules whose verdict about the same place explains this one."""
-    yields_anywhere: tuple[str, ...] = ()
-    """Rules whose verdict explains this one, wherever it is: all nodes wait for one."""
-
-
-R = TypeVar("R", bound=YieldingRule)
+from railbed.rules.rule import Rule
 
 
 @dataclass(frozen=True, slots=True)
-class _Concluded:
+class Concluded:
     """What a rule concluded."""
 
-    rule: YieldingRule
+    rule: Rule[Any]
     finding: Finding
 
     @property
     def since(self) -> float:
+        """When it began; before everything if it is about no time."""
         return -inf if self.finding.since is None else self.finding.since
 
     @property
     def until(self) -> float:
+        """When it ended; after everything if it lasts."""
         return inf if self.finding.until is None else self.finding.until
 
     @property
     def is_wrong(self) -> bool:
+        """Whether it needs attention, and may explain others."""
         return self.finding.verdict in WRONG
 
 
 class _Causes:
     """Verdicts by rule and time: a run of days may have thousands of each rule."""
 
-    def __init__(self, verdicts: Iterable[_Concluded]) -> None:
-        of_rule: defaultdict[str, list[tuple[int, _Concluded]]] = defaultdict(list)
+    def __init__(self, verdicts: Iterable[Concluded]) -> None:
+        of_rule: defaultdict[str, list[tuple[int, Concluded]]] = defaultdict(list)
         for place, verdict in enumerate(verdicts):
             of_rule[verdict.rule.name].append((place, verdict))
         self._of_rule = {name: sorted(numbered, key=lambda entry: entry[1].since) for name, numbered in of_rule.items()}
@@ -60,11 +50,11 @@ class _Causes:
             for name, numbered in self._of_rule.items()
         }
 
-    def between(self, names: Iterable[str], since: float, until: float) -> list[_Concluded]:
+    def between(self, names: Iterable[str], since: float, until: float) -> list[Concluded]:
         """Return the verdicts of some rules about a time, in the order in which they were concluded."""
         return [verdict for _, verdict in sorted(self._between(names, since, until), key=lambda entry: entry[0])]
 
-    def _between(self, names: Iterable[str], since: float, until: float) -> Iterator[tuple[int, _Concluded]]:
+    def _between(self, names: Iterable[str], since: float, until: float) -> Iterator[tuple[int, Concluded]]:
         for name in self._of_rule.keys() & set(names):
             numbered, latest = self._of_rule[name], self._latest[name]
             last = bisect_right(numbered, until, key=lambda entry: entry[1].since)
@@ -82,9 +72,9 @@ class Explanation:
     slack: float = inf
     """How long the effects of a fault may precede or outlast what is known of the fault itself."""
 
-    def apply(self, rules: Iterable[R], judge: Callable[[R], Iterable[Finding]]) -> Iterator[Finding]:
-        """Yield what the rules find; what another verdict explains is skipped, with that reason."""
-        concluded = [_Concluded(rule, finding) for rule in rules for finding in judge(rule)]
+    def apply(self, verdicts: Iterable[Concluded]) -> Iterator[Finding]:
+        """Yield the findings; what another verdict explains is skipped, with that reason."""
+        concluded = list(verdicts)
         wrong = _Causes(verdict for verdict in concluded if verdict.is_wrong)
         for verdict in concluded:
             cause = self._first_cause(verdict, wrong, len(concluded)) if verdict.is_wrong else None
@@ -95,7 +85,7 @@ class Explanation:
                 observed = f"{verdict.finding.observed} ({by})"
                 yield replace(verdict.finding, verdict=Verdict.SKIPPED, observed=observed, remedy="")
 
-    def _first_cause(self, verdict: _Concluded, wrong: _Causes, most: int) -> _Concluded | None:
+    def _first_cause(self, verdict: Concluded, wrong: _Causes, most: int) -> Concluded | None:
         """Return the verdict that explains another and is not explained itself."""
         cause = None
         for _ in range(most):  # rules that yield to each other would lead around in a circle
@@ -105,21 +95,16 @@ class Explanation:
             cause = further
         return cause
 
-    def _cause(self, effect: _Concluded, wrong: _Causes) -> _Concluded | None:
+    def _cause(self, effect: Concluded, wrong: _Causes) -> Concluded | None:
         """Return the verdict that explains another, if possible one about the same place."""
         anywhere, nearby = effect.rule.yields_anywhere, effect.rule.yields_to
-        causes: list[_Concluded] = []
+        causes: list[Concluded] = []
         for cause in wrong.between((*anywhere, *nearby), effect.since - self.slack, effect.until + self.slack):
             if self.same_place(cause.finding.subject, effect.finding.subject):
                 return cause
             if cause.rule.name in anywhere:
                 causes.append(cause)
         return causes[0] if causes else None
-
-
-def conclude(rule: DocumentedRule, verdict: Verdict, observed: str) -> Finding:
-    """Return a finding about the cluster, with nothing to do."""
-    return Finding(check=rule.name, subject="cluster", verdict=verdict, expected="", observed=observed, why=rule.why)
 
 
 def wrong_first(findings: Iterable[Finding], key: Callable[[Finding], tuple[float, float]]) -> list[Finding]:

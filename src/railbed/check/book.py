@@ -1,0 +1,49 @@
+"""The rules of `check`: each judges every subject, from the facts of devices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from railbed.check import rules
+from railbed.check.advice import fill_in
+from railbed.check.site import Site
+from railbed.model.cluster import Cluster
+from railbed.model.probe import Probe
+from railbed.model.reading import DeviceFacts
+from railbed.rules import engine
+from railbed.rules.book import RuleBook, parts_of_cluster
+from railbed.rules.rule import Rule, Scope, Subject
+
+
+def _subjects(scope: Scope, site: Site) -> Iterable[Subject]:
+    return site.cables if scope == "cable" else parts_of_cluster(scope, site)
+
+
+CHECK_BOOK: RuleBook[Site] = RuleBook(
+    package=rules,
+    subjects=_subjects,
+    sums_up=False,
+    advice=lambda site, remedy, subject: fill_in(remedy, site.cluster, subject),
+)
+
+
+def probes_needed(rules: Iterable[Rule[Any]], cluster: Cluster) -> Iterator[Probe[Any]]:
+    """Yield what some rules read on a cluster: nothing for those that the file alone decides, such as without RDMA."""
+    devices = {name: DeviceFacts(device=name) for name in (*cluster.nodes, *cluster.switches)}
+    return engine.probes_needed(CHECK_BOOK, Site(cluster, devices), rules)
+
+
+def usual_checks() -> list[Rule[Any]]:
+    """Return the rules that are judged unless some are named."""
+    return [rule for rule in CHECK_BOOK.rules.values() if not rule.on_request]
+
+
+def essential_checks() -> list[Rule[Any]]:
+    """Return the rules that training depends on."""
+    return [rule for rule in CHECK_BOOK.rules.values() if rule.essential]
+
+
+def restart_checks() -> list[Rule[Any]]:
+    """Return the rules that are judged again when the ranks of a training restart."""
+    return [rule for rule in CHECK_BOOK.rules.values() if rule.at_restart]
