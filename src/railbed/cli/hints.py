@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from dataclasses import replace
 from pathlib import Path
 
-from railbed.cli.options import DEFAULT_CLUSTER
+from railbed.api.reach import DEFAULT_CLUSTER
 from railbed.model.record import Change, Event, Finding, Record
 
 COMMAND = re.compile(r"`(railbed (?:discover|check|configure|bench|train|capture)(?: [^`\n]*)?)`")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from railbed import clusterfile
-from railbed.cli.options import DEFAULT_CLUSTER
+from railbed.api.reach import DEFAULT_CLUSTER
 from railbed.errors import ClusterFileError, UsageError
 from railbed.lab import folder
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from contextlib import aclosing
 
+from railbed.api.site import LOCAL_NAME, built_in_local
 from railbed.cli.run.signals import run_until_ended
-from railbed.cli.site import LOCAL_NAME, built_in_local
 from railbed.discover.run import discover
 from railbed.fleet import Fleet
 from railbed.model.cluster import Cluster

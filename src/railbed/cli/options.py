@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-if TYPE_CHECKING:
-    from railbed.transport.recent import RecentOutputs
-
-DEFAULT_CLUSTER = Path("cluster.yaml")
+from railbed.api.reach import Reach
 
 ClusterOption = Annotated[
     Path | None,
@@ -44,13 +41,8 @@ TimeoutOption = Annotated[
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class Options(Reach):
     """Options of a verb."""
 
     json: bool
-    timeout: float
-    record: Path | None = None
-    replay: Path | None = None
     verbose: bool = False
-    recent: RecentOutputs | None = None
-    """What the devices printed just before the run."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from railbed.api.site import built_in_local
 from railbed.cli.background.runs import begun, training_run
 from railbed.cli.run_kinds import WITH_WEIGHTS
-from railbed.cli.site import built_in_local, given_cluster
+from railbed.cli.site import given_cluster
 from railbed.errors import UsageError
 from railbed.model.cluster import Cluster
 from railbed.model.text.paths import expand_home, is_file, is_folder

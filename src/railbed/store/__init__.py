@@ -20,7 +20,7 @@ from railbed.store.run import (
     runs_folder,
     write_atomically,
 )
-from railbed.store.writing import CONTINUED, OpenRun, new_run, open_run, run_to_continue, set_status
+from railbed.store.writing import CONTINUED, OpenRun, Store, new_run, open_run, run_to_continue, set_status
 
 __all__ = [
     "ANY_RUN",
@@ -31,6 +31,7 @@ __all__ = [
     "RunKind",
     "RunSummary",
     "Status",
+    "Store",
     "ask_to_end",
     "find_run",
     "follow",

@@ -6,8 +6,8 @@ import sys
 from contextlib import aclosing, suppress
 from pathlib import Path
 
+from railbed.api.exits import BUG, INTERRUPTED
 from railbed.cli.background.runs import OUTPUT, summary_of, to_attach, to_resume, to_stop, training_run
-from railbed.cli.exits import BUG, INTERRUPTED
 from railbed.cli.run.signals import run_until_ended
 from railbed.cli.screens.base import Screen
 from railbed.cli.screens.json import JsonScreen

@@ -6,8 +6,8 @@ import asyncio
 import sys
 from pathlib import Path
 
+from railbed.api.exits import INTERRUPTED, OK
 from railbed.cli.background.runs import summary_of, to_resume, training_run
-from railbed.cli.exits import INTERRUPTED, OK
 from railbed.cli.run.signals import run_until_ended
 from railbed.cli.run_kinds import TRAINING_IN_PROGRESS
 from railbed.cli.screens.json import JsonScreen

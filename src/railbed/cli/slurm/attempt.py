@@ -15,10 +15,11 @@ from contextlib import aclosing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
+from railbed.api.exits import INTERRUPTED, OK
+from railbed.api.running import Beside, LeftEarly, Work
 from railbed.cli.background.runs import summary_of, to_resume
-from railbed.cli.exits import INTERRUPTED, OK
 from railbed.cli.options import Options
-from railbed.cli.run.perform import Beside, LeftEarly, Work, perform
+from railbed.cli.run.perform import perform
 from railbed.cli.screens.base import Screen
 from railbed.cli.slurm.history import History, read_history
 from railbed.cli.slurm.watchdogs import take_reason, watchdogs

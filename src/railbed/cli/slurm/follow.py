@@ -7,9 +7,9 @@ import sys
 from contextlib import aclosing
 from pathlib import Path
 
+from railbed.api.exits import INTERRUPTED
 from railbed.cli.background.attach import conclude, is_drawn, parse_line
 from railbed.cli.background.runs import OUTPUT, summary_of
-from railbed.cli.exits import INTERRUPTED
 from railbed.cli.run.signals import run_until_ended
 from railbed.cli.screens.base import Screen
 from railbed.cli.screens.choose import make_screen

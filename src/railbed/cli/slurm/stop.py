@@ -6,8 +6,8 @@ import asyncio
 import sys
 from pathlib import Path
 
+from railbed.api.exits import INTERRUPTED, OK
 from railbed.cli.background.runs import summary_of
-from railbed.cli.exits import INTERRUPTED, OK
 from railbed.cli.run.signals import run_until_ended
 from railbed.cli.screens.json import JsonScreen
 from railbed.cli.screens.progress import working

@@ -13,6 +13,10 @@ from pydantic_core import to_json
 from rich.table import Table
 from rich.text import Text
 
+from railbed.api.exits import DEVICE, OK
+from railbed.api.reach import DEFAULT_CLUSTER
+from railbed.api.site import built_in_local
+from railbed.api.tally import Conclusion, Tally, conclude
 from railbed.bench import experiments, suites
 from railbed.bench.compare.run import Ongoing
 from railbed.bench.compare.visits import RUNS, is_first_visit, read_first_visit
@@ -20,22 +24,12 @@ from railbed.bench.judge import baseline
 from railbed.bench.run import BenchRequest, bench
 from railbed.bench.toolset import COLLECTIVES, tool_of
 from railbed.cli.console import SafeConsole
-from railbed.cli.exits import DEVICE, OK
-from railbed.cli.options import (
-    DEFAULT_CLUSTER,
-    ClusterOption,
-    JsonOption,
-    Options,
-    RecordOption,
-    ReplayOption,
-    TimeoutOption,
-)
+from railbed.cli.options import ClusterOption, JsonOption, Options, RecordOption, ReplayOption, TimeoutOption
 from railbed.cli.run.perform import perform
 from railbed.cli.run_kinds import chosen_run
 from railbed.cli.screens.bench import BenchScreen
 from railbed.cli.screens.json import JsonScreen
-from railbed.cli.site import built_in_local, given_cluster
-from railbed.cli.tally import Conclusion, Tally, conclude
+from railbed.cli.site import given_cluster
 from railbed.cli.verbs.bench.experiment import run_experiment
 from railbed.cli.verbs.bench.notes import Noted
 from railbed.errors import UsageError

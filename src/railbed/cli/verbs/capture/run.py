@@ -7,19 +7,20 @@ from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import aclosing, contextmanager
 from pathlib import Path
 
+from railbed.api.exits import OK
+from railbed.api.site import built_in_local
 from railbed.capture.analysis.context import Context
 from railbed.capture.judge import all_rules
 from railbed.capture.read import SourceFile, read_and_judge
 from railbed.capture.run import CaptureRequest, capture
 from railbed.catalog import choose
-from railbed.cli.exits import OK
 from railbed.cli.options import Options
 from railbed.cli.run.alongside import alongside
 from railbed.cli.run.perform import perform
 from railbed.cli.run.signals import stop_at_first
 from railbed.cli.screens.base import Screen
 from railbed.cli.screens.json import JsonScreen
-from railbed.cli.site import built_in_local, given_cluster
+from railbed.cli.site import given_cluster
 from railbed.cli.verbs.capture.stream import Stream, choose_stream
 from railbed.errors import UsageError
 from railbed.fleet import Fleet

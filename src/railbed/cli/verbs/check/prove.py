@@ -12,6 +12,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from typing import Any
 
+from railbed.api.tally import conclude_check
 from railbed.bench.path.run import prove_path
 from railbed.check.rule import Check
 from railbed.check.run import check
@@ -19,7 +20,6 @@ from railbed.cli.background.runs import jobs_in_progress
 from railbed.cli.options import Options
 from railbed.cli.run.perform import perform
 from railbed.cli.screens.choose import make_screen
-from railbed.cli.tally import conclude_check
 from railbed.errors import DeviceError, UsageError
 from railbed.fleet import Fleet
 from railbed.model import events

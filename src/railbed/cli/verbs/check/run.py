@@ -6,17 +6,17 @@ from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
 from typing import Any
 
+from railbed.api.exits import OK
+from railbed.api.tally import conclude_check
 from railbed.catalog import choose
 from railbed.check.judge import all_checks, usual_checks
 from railbed.check.rule import Check
 from railbed.check.run import check
 from railbed.cli.background.runs import jobs_in_progress
-from railbed.cli.exits import OK
 from railbed.cli.options import Options
 from railbed.cli.run.perform import perform
 from railbed.cli.screens.choose import make_screen
 from railbed.cli.site import given_cluster
-from railbed.cli.tally import conclude_check
 from railbed.fleet import Fleet
 from railbed.model.cluster import Cluster
 from railbed.model.record import Record

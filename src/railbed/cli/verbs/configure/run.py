@@ -8,16 +8,17 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from railbed.api.exits import DEVICE, FOUND
+from railbed.api.running import Take
+from railbed.api.tally import Conclusion, Tally
 from railbed.catalog import choose
 from railbed.check.judge import all_checks, usual_checks
-from railbed.cli.exits import DEVICE, FOUND
 from railbed.cli.options import Options
-from railbed.cli.run.perform import Take, perform
+from railbed.cli.run.perform import perform
 from railbed.cli.run_kinds import chosen_run
 from railbed.cli.screens.base import Screen
 from railbed.cli.screens.json import JsonScreen
 from railbed.cli.site import given_cluster
-from railbed.cli.tally import Conclusion, Tally
 from railbed.cli.verbs.configure.confirm import ask
 from railbed.configure.request import Callbacks, ConfigureRequest, Mode
 from railbed.configure.run import checks_with_fixes, configure

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 
+from railbed.api.exits import FOUND, OK
 from railbed.catalog import choose
-from railbed.cli.exits import FOUND, OK
 from railbed.cli.hints import advised, use_cluster_file
 from railbed.cli.run_kinds import SAMPLED, chosen_run
 from railbed.cli.screens.json import JsonScreen

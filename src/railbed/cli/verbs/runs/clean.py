@@ -11,9 +11,9 @@ from typing import TypeVar
 import typer
 from rich.text import Text
 
+from railbed.api.exits import DEVICE, FOUND, OK
 from railbed.cli.background.runs import begun
 from railbed.cli.console import SafeConsole
-from railbed.cli.exits import DEVICE, FOUND, OK
 from railbed.cli.run.signals import run_until_ended
 from railbed.cli.screens.json import JsonScreen
 from railbed.cli.site import given_cluster

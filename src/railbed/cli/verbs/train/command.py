@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from railbed import catalog
+from railbed.api.site import built_in_local
 from railbed.check import rules
 from railbed.cli.background.detach import detach_process
 from railbed.cli.background.runs import refuse_mixtures
 from railbed.cli.options import ClusterOption, JsonOption, Options, TimeoutOption
-from railbed.cli.site import built_in_local, given_cluster
+from railbed.cli.site import given_cluster
 from railbed.cli.slurm.ahead import Ahead
 from railbed.cli.slurm.loading import load_between
 from railbed.cli.verbs.train.options import (

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from railbed.cli.options import DEFAULT_CLUSTER, ClusterOption, JsonOption, TimeoutOption
+from railbed.api.reach import DEFAULT_CLUSTER
+from railbed.api.site import built_in_local, default_cluster
+from railbed.cli.options import ClusterOption, JsonOption, TimeoutOption
 from railbed.cli.run_kinds import WATCHABLE, chosen_run
-from railbed.cli.site import built_in_local, default_cluster, given_cluster
+from railbed.cli.site import given_cluster
 from railbed.cli.verbs.watch.options import (
     AddressOption,
     ExporterOption,

@@ -9,7 +9,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
 
-from railbed.cli.exits import INTERRUPTED, OK
+from railbed.api.exits import INTERRUPTED, OK
 from railbed.cli.run.signals import run_until_ended
 from railbed.cli.screens.json import JsonScreen
 from railbed.cli.screens.watch import WatchScreen
