@@ -11,9 +11,6 @@ from railbed.model.limits import DEVICE_SECONDS
 if TYPE_CHECKING:
     from railbed.transport.recent import RecentOutputs
 
-DEFAULT_CLUSTER = Path("cluster.yaml")
-"""The cluster file of a folder."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reach:

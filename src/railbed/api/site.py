@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 
 from railbed import clusterfile
-from railbed.api.reach import DEFAULT_CLUSTER
 from railbed.errors import UsageError
 from railbed.model.cluster import LOCAL_HOST, Cluster, Node
 from railbed.model.text.paths import exists, is_folder
+from railbed.present.commands import DEFAULT_CLUSTER
 from railbed.store.run import ABOUT
 from railbed.store.run_cluster import cluster_to_act_on
 

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from railbed import clusterfile
-from railbed.api.reach import DEFAULT_CLUSTER
 from railbed.api.site import LOCAL_NAME, built_in_local, default_cluster, recorded_cluster_file
 from railbed.cli.hints import use_cluster_file
 from railbed.model.cluster import Cluster
 from railbed.model.text.paths import exists
+from railbed.present.commands import DEFAULT_CLUSTER
 
 if TYPE_CHECKING:
     from railbed.cli.slurm.ahead import Ahead

@@ -1,6 +1,6 @@
 """Runs: one folder per use of a verb, append-only, readable with `jq`, intact after any crash."""
 
-from railbed.store.find import ANY_RUN, NEWEST, RunKind, find_run, similar_names
+from railbed.store.find import ANY_RUN, NEWEST, RunKind, find_run, similar_names, summary_of
 from railbed.store.follow import follow
 from railbed.store.process import Process, ask_to_end
 from railbed.store.records import read_record, to_line
@@ -52,6 +52,7 @@ __all__ = [
     "runs_folder",
     "set_status",
     "similar_names",
+    "summary_of",
     "to_line",
     "write_atomically",
 ]

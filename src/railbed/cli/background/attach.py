@@ -7,7 +7,7 @@ from contextlib import aclosing, suppress
 from pathlib import Path
 
 from railbed.api.exits import BUG, INTERRUPTED
-from railbed.cli.background.runs import OUTPUT, summary_of, to_attach, to_resume, to_stop, training_run
+from railbed.cli.background.runs import OUTPUT, to_attach, to_resume, to_stop, training_run
 from railbed.cli.run.signals import run_until_ended
 from railbed.cli.screens.base import Screen
 from railbed.cli.screens.json import JsonScreen
@@ -15,7 +15,7 @@ from railbed.cli.screens.train import TrainScreen
 from railbed.cli.screens.train_summary import KEPT
 from railbed.errors import DeviceError
 from railbed.model.record import Record
-from railbed.store import RunSummary, follow, read_record
+from railbed.store import RunSummary, follow, read_record, summary_of
 from railbed.store.ownership import refuse_foreign_run
 from railbed.store.submitted import was_submitted
 

@@ -6,8 +6,8 @@ import sys
 from collections.abc import Iterable
 from contextlib import suppress
 
-from railbed.api.reach import Reach
 from railbed.api.running import Beside, Closing, Invocation, LeftEarly, RunningVerb, Work, start_verb
+from railbed.api.stream import RecordStream
 from railbed.api.tally import Decide, conclude
 from railbed.cli.hints import advised
 from railbed.cli.options import Options
@@ -43,14 +43,13 @@ def perform(
     invocation = Invocation(
         verb=verb, cluster=cluster, work=work, decide=decide, beside=beside, closing=closing, changing=changing
     )
-    return show(invocation, options, screen)
+    return show(RecordStream(invocation, options), screen)
 
 
-def show(invocation: Invocation, reach: Reach, screen: Screen) -> int:
+def show(stream: RecordStream, screen: Screen) -> int:
     """Run a verb that was called, show it, and return the exit code."""
-    starting = start_verb(
-        invocation, reach, store=Store(continued=run_to_continue()), arguments=sys.argv[1:], revise=advised
-    )
+    invocation, store = stream.invocation, Store(continued=run_to_continue())
+    starting = start_verb(invocation, stream.reach, store=store, arguments=sys.argv[1:], revise=advised)
     with starting as running, screen:
         folder = running.run.folder
         if running.run.unproven and invocation.verb in ACTED_ON:

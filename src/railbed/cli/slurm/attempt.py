@@ -17,7 +17,7 @@ from pathlib import Path
 
 from railbed.api.exits import INTERRUPTED, OK
 from railbed.api.running import Beside, LeftEarly, Work
-from railbed.cli.background.runs import summary_of, to_resume
+from railbed.cli.background.runs import to_resume
 from railbed.cli.options import Options
 from railbed.cli.run.perform import perform
 from railbed.cli.screens.base import Screen
@@ -29,7 +29,7 @@ from railbed.launch.supervise import GaveUp
 from railbed.model import events
 from railbed.model.cluster import Cluster
 from railbed.model.record import Record
-from railbed.store import Status, run_to_continue, set_status
+from railbed.store import Status, run_to_continue, set_status, summary_of
 from railbed.train import recipes
 from railbed.train.departure import Departure
 from railbed.train.recipe import Recipe

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from railbed.api.exits import INTERRUPTED
 from railbed.cli.background.attach import conclude, is_drawn, parse_line
-from railbed.cli.background.runs import OUTPUT, summary_of
+from railbed.cli.background.runs import OUTPUT
 from railbed.cli.run.signals import run_until_ended
 from railbed.cli.screens.base import Screen
 from railbed.cli.screens.choose import make_screen
@@ -21,7 +21,7 @@ from railbed.cli.slurm.stop import end_job
 from railbed.errors import UsageError
 from railbed.model.events import Notice
 from railbed.model.progress import progress
-from railbed.store import follow
+from railbed.store import follow, summary_of
 from railbed.store.run import RECORDS
 from railbed.store.run_cluster import cluster_to_read
 

@@ -18,11 +18,10 @@ from rich.text import Text
 
 from railbed import clusterfile
 from railbed.api.exits import DEVICE, FOUND
-from railbed.api.reach import DEFAULT_CLUSTER
 from railbed.api.site import built_in_local, default_cluster, recorded_cluster_file
 from railbed.api.tally import Conclusion, Tally
 from railbed.cli.console import SafeConsole
-from railbed.cli.hints import cluster_option, use_cluster_file
+from railbed.cli.hints import use_cluster_file
 from railbed.cli.options import ClusterOption, JsonOption, Options, RecordOption, ReplayOption, TimeoutOption
 from railbed.cli.run.perform import perform
 from railbed.cli.site import site_of_job
@@ -40,6 +39,7 @@ from railbed.model.names import name_from
 from railbed.model.record import Change, Record
 from railbed.model.text.amount import plural
 from railbed.model.text.paths import expand_home, is_file
+from railbed.present.commands import DEFAULT_CLUSTER, cluster_option
 from railbed.store import followed, write_atomically
 from railbed.yamlfile.read import BYTE_ORDER_MARK
 

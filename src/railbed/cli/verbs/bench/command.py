@@ -14,7 +14,6 @@ from rich.table import Table
 from rich.text import Text
 
 from railbed.api.exits import DEVICE, OK
-from railbed.api.reach import DEFAULT_CLUSTER
 from railbed.api.site import built_in_local
 from railbed.api.tally import Conclusion, Tally, conclude
 from railbed.bench import experiments, suites
@@ -37,6 +36,7 @@ from railbed.fleet import Fleet
 from railbed.model.limits import DEVICE_SECONDS
 from railbed.model.record import Record
 from railbed.model.text.amount import plural
+from railbed.present.commands import DEFAULT_CLUSTER
 from railbed.store import RunKind
 
 SuiteArgument = Annotated[str, typer.Argument(metavar="SUITE", help="A suite by name, or a file.")]

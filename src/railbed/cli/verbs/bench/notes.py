@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from railbed.cli.hints import cluster_option
 from railbed.model.events import FirstVisitDone
 from railbed.model.record import Measurement, Record
+from railbed.present.commands import cluster_option
 
 
 @dataclass

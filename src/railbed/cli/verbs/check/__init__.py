@@ -1,1 +1,1 @@
-"""railbed check: `command.py` has the options, `run.py` the work, `explain.py` and `prove.py` the two other modes."""
+"""railbed check: `command.py` has the options, `run.py` the work, `explain.py` prints what a rule is about."""

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from pydantic_core import to_json
 
-from railbed.cli.background.runs import summary_of, training_run
+from railbed.cli.background.runs import training_run
 from railbed.cli.console import SafeConsole
 from railbed.cli.options import JsonOption
 from railbed.cli.run.unfinished import next_command
@@ -18,7 +18,7 @@ from railbed.cli.run_kinds import ATTACHABLE, IN_PROGRESS, chosen_run
 from railbed.cli.screens.runs import RunRow, show_continuation, show_runs
 from railbed.cli.slurm.listing import read_jobs
 from railbed.errors import UsageError
-from railbed.store import RunSummary, Status, find_run, list_runs
+from railbed.store import RunSummary, Status, find_run, list_runs, summary_of
 from railbed.store.submitted import was_submitted
 
 UNFINISHED: Mapping[Status, str] = {"died": "was killed", "stopped": "was stopped", "failed": "failed"}

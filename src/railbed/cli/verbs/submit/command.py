@@ -12,7 +12,6 @@ from typing import Annotated
 import typer
 
 from railbed.api.exits import OK
-from railbed.cli.background.runs import begun
 from railbed.cli.options import JsonOption
 from railbed.cli.run.signals import run_until_ended
 from railbed.cli.run_kinds import SUBMITTED_TRAINING, chosen_run
@@ -25,6 +24,7 @@ from railbed.cli.verbs.submit.words import checked_words, refuse_recipe, split_r
 from railbed.errors import DeviceError, ParseError, RailbedError, TimedOut, UsageError
 from railbed.model.events import Submitted
 from railbed.store import new_run, runs_folder, set_status, write_atomically
+from railbed.store.find import begun
 from railbed.store.ownership import refuse_replaceable, require_private_run
 from railbed.store.run import ABOUT, PRIVATE
 from railbed.store.run_cluster import require_own_training

@@ -12,13 +12,14 @@ from typing import Any, TypeVar, cast
 import typer
 
 from railbed.api.site import LOCAL_NAME, built_in_local
-from railbed.cli.background.runs import begun, to_attach, to_stop, training_run, was_given
+from railbed.cli.background.runs import to_attach, to_stop, training_run, was_given
 from railbed.cli.run_kinds import RESTARTABLE, RESUMABLE
 from railbed.cli.site import given_cluster
 from railbed.cli.slurm.ahead import Ahead
 from railbed.errors import UsageError
 from railbed.model.cluster import Cluster
 from railbed.store import NEWEST
+from railbed.store.find import begun
 from railbed.store.run import CLUSTER
 from railbed.store.run_cluster import cluster_to_act_on, cluster_to_read
 from railbed.train import recipes

@@ -11,7 +11,6 @@ from railbed.check.changed import LaunchState
 from railbed.check.judge import essential_checks, probes_needed, restart_checks
 from railbed.check.rules import other_run, rendezvous_free, torch_equal
 from railbed.check.run import check
-from railbed.cli.background.runs import jobs_in_progress
 from railbed.cli.run.alongside import alongside
 from railbed.cli.run.series import RunSeries
 from railbed.cli.verbs.train.restarts import RestartChecks
@@ -24,6 +23,7 @@ from railbed.model.cluster import Cluster
 from railbed.model.progress import progress
 from railbed.model.reading import DeviceFacts
 from railbed.model.record import Finding, Record, Verdict
+from railbed.store.find import jobs_in_progress
 from railbed.train.capacity import memory as capacity
 from railbed.train.capacity.libraries import require_libraries
 from railbed.train.data import tokenizer

@@ -1,0 +1,48 @@
+"""The cluster that a function gets: as it is, as the path of its file, or the one of this folder."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from railbed import clusterfile
+from railbed.api.reach import Reach
+from railbed.api.site import LOCAL_NAME, default_cluster, recorded_cluster_file
+from railbed.api.thread import run_apart
+from railbed.model.cluster import Cluster
+from railbed.model.limits import DEVICE_SECONDS
+from railbed.model.text.paths import exists
+from railbed.present.commands import DEFAULT_CLUSTER
+
+ClusterLike = Cluster | str | os.PathLike[str] | None
+"""A cluster, the path of its file, or None for `cluster.yaml` in this folder, else this machine."""
+
+
+def load_cluster(path: str | os.PathLike[str] = DEFAULT_CLUSTER) -> Cluster:
+    """Read a cluster file; raise ClusterFileError with the line and key of each mistake."""
+    return clusterfile.load(Path(path))
+
+
+def local(*, timeout: float = DEVICE_SECONDS) -> Cluster:
+    """Return this machine as a cluster of one node, with the RDMA ports and GPUs that it has."""
+    # Imported here because a cluster file, the usual case, needs nothing of discover.
+    from railbed.api.local import discover_local
+
+    return run_apart(discover_local(timeout))
+
+
+def cluster_of(cluster: ClusterLike, reach: Reach) -> Cluster:
+    """Return the cluster that a function works on."""
+    if isinstance(cluster, Cluster):
+        return cluster
+    if cluster is not None:
+        path = Path(cluster)
+        return local(timeout=reach.timeout) if str(path) == LOCAL_NAME and not exists(path) else load_cluster(path)
+    if reach.replay is not None and (recorded := recorded_cluster_file(reach.replay)):
+        return load_cluster(recorded)
+    return default_cluster() if exists(DEFAULT_CLUSTER) else local(timeout=reach.timeout)
+
+
+def cluster_words(cluster: ClusterLike) -> list[str]:
+    """Return the option that names the same cluster on the command line; one that has no file cannot be named."""
+    return [] if cluster is None or isinstance(cluster, Cluster) else ["-c", os.fspath(cluster)]
