@@ -29,9 +29,12 @@ HOMES = {
     "Store": "railbed.store",
     "Verdict": "railbed.model.record",
     "check": "railbed.api.checking",
+    "compare": "railbed.api.reporting",
+    "diagnose": "railbed.api.diagnosing",
     "load_cluster": "railbed.api.clusters",
     "local": "railbed.api.clusters",
     "read_run": "railbed.api.stored",
+    "report": "railbed.api.reporting",
     "runs": "railbed.api.stored",
     "to_json": "railbed.api.stored",
 }

@@ -4,7 +4,10 @@ from railbed import errors as errors
 from railbed.api.checking import check as check
 from railbed.api.clusters import load_cluster as load_cluster
 from railbed.api.clusters import local as local
+from railbed.api.diagnosing import diagnose as diagnose
 from railbed.api.reach import Reach as Reach
+from railbed.api.reporting import compare as compare
+from railbed.api.reporting import report as report
 from railbed.api.stored import Run as Run
 from railbed.api.stored import read_run as read_run
 from railbed.api.stored import runs as runs

@@ -13,6 +13,7 @@ from railbed.model.cluster import Cluster
 from railbed.model.record import Change, Event, Finding, Measurement, Record, Verdict
 from railbed.store import (
     NEWEST,
+    RunKind,
     RunSummary,
     Status,
     Store,
@@ -116,6 +117,13 @@ def read_run(name: str | os.PathLike[str] = NEWEST, *, store: Store | None = Non
     """Return a run: by its name, the path of its folder, or the newest."""
     folder = find_run(os.fspath(name), parent=(store or Store()).folder)
     return Run(folder, summary_of(folder))
+
+
+def folder_of(run: Run | str | os.PathLike[str], kind: RunKind, store: Store | None) -> Path:
+    """Return the folder of a run that a function got; `newest` is the newest of a kind."""
+    if isinstance(run, Run):
+        return run.folder
+    return find_run(os.fspath(run), kind, (store or Store()).folder)
 
 
 def to_json(record: Record) -> str:

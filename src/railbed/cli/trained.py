@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from railbed.api.kinds import WITH_WEIGHTS
 from railbed.api.site import built_in_local
 from railbed.cli.background.runs import training_run
-from railbed.cli.run_kinds import WITH_WEIGHTS
 from railbed.cli.site import given_cluster
 from railbed.errors import UsageError
 from railbed.model.cluster import Cluster

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import typer
 
-from railbed.cli.run_kinds import TRAINING, chosen_run
+from railbed.api.kinds import TRAINING
+from railbed.cli.chosen import chosen_run
 from railbed.errors import UsageError
 from railbed.store import RunKind, RunSummary, summary_of
 from railbed.store.find import jobs_in_progress

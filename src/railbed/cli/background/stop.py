@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 
 from railbed.api.exits import INTERRUPTED, OK
+from railbed.api.kinds import TRAINING_IN_PROGRESS
 from railbed.cli.background.runs import to_resume, training_run
 from railbed.cli.run.signals import run_until_ended
-from railbed.cli.run_kinds import TRAINING_IN_PROGRESS
 from railbed.cli.screens.json import JsonScreen
 from railbed.cli.screens.progress import working
 from railbed.errors import DeviceError, UsageError

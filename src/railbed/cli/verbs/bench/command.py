@@ -22,10 +22,10 @@ from railbed.bench.compare.visits import RUNS, is_first_visit, read_first_visit
 from railbed.bench.judge import baseline
 from railbed.bench.run import BenchRequest, bench
 from railbed.bench.toolset import COLLECTIVES, tool_of
+from railbed.cli.chosen import chosen_run
 from railbed.cli.console import SafeConsole
 from railbed.cli.options import ClusterOption, JsonOption, Options, RecordOption, ReplayOption, TimeoutOption
 from railbed.cli.run.perform import perform
-from railbed.cli.run_kinds import chosen_run
 from railbed.cli.screens.bench import BenchScreen
 from railbed.cli.screens.json import JsonScreen
 from railbed.cli.site import given_cluster

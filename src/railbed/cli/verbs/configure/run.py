@@ -13,9 +13,9 @@ from railbed.api.running import Take
 from railbed.api.tally import Conclusion, Tally
 from railbed.catalog import choose
 from railbed.check.judge import all_checks, usual_checks
+from railbed.cli.chosen import chosen_run
 from railbed.cli.options import Options
 from railbed.cli.run.perform import perform
-from railbed.cli.run_kinds import chosen_run
 from railbed.cli.screens.base import Screen
 from railbed.cli.screens.json import JsonScreen
 from railbed.cli.site import given_cluster

@@ -12,9 +12,10 @@ from typing import Annotated
 import typer
 
 from railbed.api.exits import OK
+from railbed.api.kinds import SUBMITTED_TRAINING
+from railbed.cli.chosen import chosen_run
 from railbed.cli.options import JsonOption
 from railbed.cli.run.signals import run_until_ended
-from railbed.cli.run_kinds import SUBMITTED_TRAINING, chosen_run
 from railbed.cli.screens.json import JsonScreen
 from railbed.cli.slurm.follow import follow_job, to_attach_job, to_stop_job
 from railbed.cli.slurm.lookup import job_in

@@ -11,9 +11,9 @@ from typing import Any, TypeVar, cast
 
 import typer
 
+from railbed.api.kinds import RESTARTABLE, RESUMABLE
 from railbed.api.site import LOCAL_NAME, built_in_local
 from railbed.cli.background.runs import to_attach, to_stop, training_run, was_given
-from railbed.cli.run_kinds import RESTARTABLE, RESUMABLE
 from railbed.cli.site import given_cluster
 from railbed.cli.slurm.ahead import Ahead
 from railbed.errors import UsageError

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from railbed.api.kinds import WATCHABLE
 from railbed.api.site import built_in_local, default_cluster
+from railbed.cli.chosen import chosen_run
 from railbed.cli.options import ClusterOption, JsonOption, TimeoutOption
-from railbed.cli.run_kinds import WATCHABLE, chosen_run
 from railbed.cli.site import given_cluster
 from railbed.cli.verbs.watch.options import (
     AddressOption,
