@@ -30,6 +30,7 @@ HOMES = {
     "Verdict": "railbed.model.record",
     "check": "railbed.api.checking",
     "compare": "railbed.api.reporting",
+    "configure": "railbed.api.configuring",
     "diagnose": "railbed.api.diagnosing",
     "load_cluster": "railbed.api.clusters",
     "local": "railbed.api.clusters",
@@ -37,6 +38,7 @@ HOMES = {
     "report": "railbed.api.reporting",
     "runs": "railbed.api.stored",
     "to_json": "railbed.api.stored",
+    "undo": "railbed.api.configuring",
 }
 """The module of each public name."""
 MODULES = {"errors": "railbed.errors", "events": "railbed.model.events"}

@@ -4,6 +4,8 @@ from railbed import errors as errors
 from railbed.api.checking import check as check
 from railbed.api.clusters import load_cluster as load_cluster
 from railbed.api.clusters import local as local
+from railbed.api.configuring import configure as configure
+from railbed.api.configuring import undo as undo
 from railbed.api.diagnosing import diagnose as diagnose
 from railbed.api.reach import Reach as Reach
 from railbed.api.reporting import compare as compare

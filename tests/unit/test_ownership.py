@@ -19,7 +19,7 @@ from railbed.cli.background import stop as module
 from railbed.cli.background.stop import stop_in
 from railbed.cli.slurm import jobs, stop
 from railbed.cli.slurm.jobs import NotItsJob
-from railbed.cli.verbs.configure.run import holder_has_ended
+from railbed.configure.journal import holder_has_ended
 from railbed.errors import UsageError
 from railbed.parsing.nexus.switch_lock import Holder
 from railbed.store import find_run, list_runs, new_run, read_run_in, set_status, summary_of

@@ -9,6 +9,7 @@ from railbed import clusterfile
 from railbed.api.reach import Reach
 from railbed.api.site import LOCAL_NAME, default_cluster, recorded_cluster_file
 from railbed.api.thread import run_apart
+from railbed.errors import UsageError
 from railbed.model.cluster import Cluster
 from railbed.model.limits import DEVICE_SECONDS
 from railbed.model.text.paths import exists
@@ -41,6 +42,13 @@ def cluster_of(cluster: ClusterLike, reach: Reach) -> Cluster:
     if reach.replay is not None and (recorded := recorded_cluster_file(reach.replay)):
         return load_cluster(recorded)
     return default_cluster() if exists(DEFAULT_CLUSTER) else local(timeout=reach.timeout)
+
+
+def required_cluster(cluster: ClusterLike, reach: Reach, verb: str) -> Cluster:
+    """Return the cluster that a function works on, which must be in a file unless it is given."""
+    if cluster is None and not reach.replay and not exists(DEFAULT_CLUSTER):
+        raise UsageError(f"{verb} needs a cluster file", hint="`railbed discover` writes one")
+    return cluster_of(cluster, reach)
 
 
 def cluster_words(cluster: ClusterLike) -> list[str]:
