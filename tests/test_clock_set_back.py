@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from railbed.api.diagnosing import verdicts_of
-from railbed.api.reporting import read_all
+from railbed.api.verbs.diagnose import verdicts_of
+from railbed.api.verbs.report import read_all
 from railbed.cli.verbs.diagnose.show import show_verdicts
 from railbed.cli.verbs.runs.command import runs_command
 from railbed.report.document import describe

@@ -28,17 +28,17 @@ HOMES = {
     "Run": "railbed.api.stored",
     "Store": "railbed.store",
     "Verdict": "railbed.model.record",
-    "check": "railbed.api.checking",
-    "compare": "railbed.api.reporting",
-    "configure": "railbed.api.configuring",
-    "diagnose": "railbed.api.diagnosing",
+    "check": "railbed.api.verbs.check",
+    "compare": "railbed.api.verbs.report",
+    "configure": "railbed.api.verbs.configure",
+    "diagnose": "railbed.api.verbs.diagnose",
     "load_cluster": "railbed.api.clusters",
     "local": "railbed.api.clusters",
     "read_run": "railbed.api.stored",
-    "report": "railbed.api.reporting",
+    "report": "railbed.api.verbs.report",
     "runs": "railbed.api.stored",
     "to_json": "railbed.api.stored",
-    "undo": "railbed.api.configuring",
+    "undo": "railbed.api.verbs.configure",
 }
 """The module of each public name."""
 MODULES = {"errors": "railbed.errors", "events": "railbed.model.events"}

@@ -1,20 +1,20 @@
 from typing import Final
 
 from railbed import errors as errors
-from railbed.api.checking import check as check
 from railbed.api.clusters import load_cluster as load_cluster
 from railbed.api.clusters import local as local
-from railbed.api.configuring import configure as configure
-from railbed.api.configuring import undo as undo
-from railbed.api.diagnosing import diagnose as diagnose
 from railbed.api.reach import Reach as Reach
-from railbed.api.reporting import compare as compare
-from railbed.api.reporting import report as report
 from railbed.api.stored import Run as Run
 from railbed.api.stored import read_run as read_run
 from railbed.api.stored import runs as runs
 from railbed.api.stored import to_json as to_json
 from railbed.api.stream import RecordStream as RecordStream
+from railbed.api.verbs.check import check as check
+from railbed.api.verbs.configure import configure as configure
+from railbed.api.verbs.configure import undo as undo
+from railbed.api.verbs.diagnose import diagnose as diagnose
+from railbed.api.verbs.report import compare as compare
+from railbed.api.verbs.report import report as report
 from railbed.errors import RailbedError as RailbedError
 from railbed.model import events as events
 from railbed.model.cluster import Cluster as Cluster

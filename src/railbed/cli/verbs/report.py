@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from railbed.api.reporting import ReportFormat, read_all, render_report
+from railbed.api.verbs.report import ReportFormat, read_all, render_report
 from railbed.cli.chosen import chosen_run
 from railbed.cli.options import JsonOption
 from railbed.cli.pagefile import STANDARD_OUTPUT, write_page

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from railbed.api.checking import LISTING, check
 from railbed.api.exits import OK
 from railbed.api.site import built_in_local
+from railbed.api.verbs.check import LISTING, check
 from railbed.catalog import choose
 from railbed.check.judge import all_checks
 from railbed.cli.options import Options

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from railbed.api.configuring import configure, named_devices, undo
 from railbed.api.stream import RecordStream
+from railbed.api.verbs.configure import configure, named_devices, undo
 from railbed.cli.chosen import chosen_run
 from railbed.cli.options import Options
 from railbed.cli.run.perform import show

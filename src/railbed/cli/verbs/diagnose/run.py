@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from railbed.api.diagnosing import cluster_file_of, judge_run
 from railbed.api.exits import FOUND, OK
 from railbed.api.kinds import SAMPLED
+from railbed.api.verbs.diagnose import cluster_file_of, judge_run
 from railbed.catalog import choose
 from railbed.cli.chosen import chosen_run
 from railbed.cli.hints import use_cluster_file

@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from inspect import isawaitable
 from pathlib import Path
 
-from railbed.api.checking import LISTING
 from railbed.api.clusters import ClusterLike, cluster_words, required_cluster
 from railbed.api.exits import DEVICE, FOUND
 from railbed.api.reach import Reach
@@ -15,6 +14,7 @@ from railbed.api.running import Invocation, Work
 from railbed.api.stored import Run, folder_of
 from railbed.api.stream import RecordStream
 from railbed.api.tally import Conclusion, Tally
+from railbed.api.verbs.check import LISTING
 from railbed.catalog import choose
 from railbed.check.judge import all_checks, usual_checks
 from railbed.configure.journal import ChangeJournal

@@ -69,7 +69,7 @@ def _with_verdicts(data: RunData, folder: Path) -> RunData:
     if data.timeline is None or not data.timeline.series():
         return data
     # Imported here because most runs have none.
-    from railbed.api.diagnosing import verdicts_of
+    from railbed.api.verbs.diagnose import verdicts_of
 
     with suppress(UsageError):
         return replace(data, verdicts=verdicts_of(folder, data.timeline))

@@ -48,7 +48,7 @@ def check(
     proof = None
     if prove is not None:
         # Imported here because training takes as long to load as a small cluster takes to answer.
-        from railbed.api.prove import proof_of
+        from railbed.api.verbs.prove import proof_of
 
         proof = proof_of(prove, site, replayed=reach.replay is not None)
 
