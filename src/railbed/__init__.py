@@ -28,6 +28,7 @@ HOMES = {
     "Run": "railbed.api.stored",
     "Store": "railbed.store",
     "Verdict": "railbed.model.record",
+    "bench": "railbed.api.verbs.bench",
     "check": "railbed.api.verbs.check",
     "compare": "railbed.api.verbs.report",
     "configure": "railbed.api.verbs.configure",
@@ -37,6 +38,7 @@ HOMES = {
     "read_run": "railbed.api.stored",
     "report": "railbed.api.verbs.report",
     "runs": "railbed.api.stored",
+    "save_baseline": "railbed.api.verbs.bench",
     "to_json": "railbed.api.stored",
     "undo": "railbed.api.verbs.configure",
 }

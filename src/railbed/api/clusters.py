@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 
 from railbed import clusterfile
 from railbed.api.reach import Reach
-from railbed.api.site import LOCAL_NAME, default_cluster, recorded_cluster_file
+from railbed.api.site import LOCAL_NAME, built_in_local, default_cluster, recorded_cluster_file
 from railbed.api.thread import run_apart
 from railbed.errors import UsageError
 from railbed.model.cluster import Cluster
@@ -32,16 +33,17 @@ def local(*, timeout: float = DEVICE_SECONDS) -> Cluster:
     return run_apart(discover_local(timeout))
 
 
-def cluster_of(cluster: ClusterLike, reach: Reach) -> Cluster:
-    """Return the cluster that a function works on."""
+def cluster_of(cluster: ClusterLike, reach: Reach, *, discovers: bool = True) -> Cluster:
+    """Return the cluster that a function works on; this machine is discovered, unless nothing depends on its ports."""
+    here = partial(local, timeout=reach.timeout) if discovers else built_in_local
     if isinstance(cluster, Cluster):
         return cluster
     if cluster is not None:
         path = Path(cluster)
-        return local(timeout=reach.timeout) if str(path) == LOCAL_NAME and not exists(path) else load_cluster(path)
+        return here() if str(path) == LOCAL_NAME and not exists(path) else load_cluster(path)
     if reach.replay is not None and (recorded := recorded_cluster_file(reach.replay)):
         return load_cluster(recorded)
-    return default_cluster() if exists(DEFAULT_CLUSTER) else local(timeout=reach.timeout)
+    return default_cluster() if exists(DEFAULT_CLUSTER) else here()
 
 
 def required_cluster(cluster: ClusterLike, reach: Reach, verb: str) -> Cluster:

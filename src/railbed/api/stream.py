@@ -32,17 +32,18 @@ class RecordStream:
         self.reach = reach
         self._store = store
         self._arguments = arguments
-        self._folder: Path | None = None
+        self.folder: Path | None = None
+        """Of the run, once it has begun."""
         self._records: AsyncGenerator[Record, None] | None = None
 
     @property
     def run(self) -> Run:
         """The run as it is now: its folder, what it stored, how it ended."""
-        if self._folder is None:
+        if self.folder is None:
             raise UsageError(
                 f"this {self.invocation.verb} has not begun", hint="ask for its first record, or its result"
             )
-        return Run(self._folder, summary_of(self._folder))
+        return Run(self.folder, summary_of(self.folder))
 
     def __iter__(self) -> Iterator[Record]:
         return iterate(self._start)
@@ -79,7 +80,7 @@ class RecordStream:
     async def _all(self) -> AsyncGenerator[Record, None]:
         starting = start_verb(self.invocation, self.reach, store=self._store, arguments=self._arguments)
         with starting as running:
-            self._folder = running.run.folder
+            self.folder = running.run.folder
             with running.ending():
                 async with aclosing(running.records()) as records:
                     async for record in records:
