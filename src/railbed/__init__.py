@@ -29,18 +29,21 @@ HOMES = {
     "Store": "railbed.store",
     "Verdict": "railbed.model.record",
     "bench": "railbed.api.verbs.bench",
+    "capture": "railbed.api.verbs.capture",
     "check": "railbed.api.verbs.check",
     "compare": "railbed.api.verbs.report",
     "configure": "railbed.api.verbs.configure",
     "diagnose": "railbed.api.verbs.diagnose",
     "load_cluster": "railbed.api.clusters",
     "local": "railbed.api.clusters",
+    "read_capture": "railbed.api.verbs.capture",
     "read_run": "railbed.api.stored",
     "report": "railbed.api.verbs.report",
     "runs": "railbed.api.stored",
     "save_baseline": "railbed.api.verbs.bench",
     "to_json": "railbed.api.stored",
     "undo": "railbed.api.verbs.configure",
+    "watch": "railbed.api.verbs.watch",
 }
 """The module of each public name."""
 MODULES = {"errors": "railbed.errors", "events": "railbed.model.events"}

@@ -11,12 +11,15 @@ from railbed.api.stored import to_json as to_json
 from railbed.api.stream import RecordStream as RecordStream
 from railbed.api.verbs.bench import bench as bench
 from railbed.api.verbs.bench import save_baseline as save_baseline
+from railbed.api.verbs.capture import capture as capture
+from railbed.api.verbs.capture import read_capture as read_capture
 from railbed.api.verbs.check import check as check
 from railbed.api.verbs.configure import configure as configure
 from railbed.api.verbs.configure import undo as undo
 from railbed.api.verbs.diagnose import diagnose as diagnose
 from railbed.api.verbs.report import compare as compare
 from railbed.api.verbs.report import report as report
+from railbed.api.verbs.watch import watch as watch
 from railbed.errors import RailbedError as RailbedError
 from railbed.model import events as events
 from railbed.model.cluster import Cluster as Cluster

@@ -103,6 +103,17 @@ class Run:
         }
         return columns | {label: [row.labels.get(label) for row in measurements] for label in labels}
 
+    def samples(self, interval: float = 1.0) -> Iterator[Measurement]:
+        """Yield the samples of its devices as measurements: the mean of each interval and, if it differs, the highest.
+
+        They are not among its records. Of a run in progress, those of complete intervals are yielded.
+        """
+        # Imported here because numpy is slow to load, and many runs have no samples.
+        from railbed.store.timeline import Timeline
+        from railbed.store.timeline.samples import Samples
+
+        yield from Samples(Timeline(self.folder), interval).complete(all_of_it=self.status != "running")
+
     def _all(self, kind: type[R]) -> list[R]:
         return [record for record in self.records() if isinstance(record, kind)]
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from pathlib import Path
 
 from railbed.api.reach import Reach
-from railbed.api.running import Invocation, start_verb
+from railbed.api.running import Invocation, Work, start_verb
 from railbed.api.stored import Run
 from railbed.api.thread import iterate
 from railbed.errors import UsageError
@@ -35,6 +36,10 @@ class RecordStream:
         self.folder: Path | None = None
         """Of the run, once it has begun."""
         self._records: AsyncGenerator[Record, None] | None = None
+
+    def doing(self, work: Work) -> RecordStream:
+        """Return the same verb with other work, which contains its own."""
+        return RecordStream(replace(self.invocation, work=work), self.reach, self._store, self._arguments)
 
     @property
     def run(self) -> Run:

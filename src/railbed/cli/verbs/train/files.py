@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from railbed.cli.run.series import RunSeries
 from railbed.errors import os_reason
 from railbed.model.record import Record
 from railbed.report.reading.metrics import FILE, as_json, metrics
 from railbed.report.reading.run import read
 from railbed.store import write_atomically
 from railbed.store.tensorboard import TensorBoardLogs
+from railbed.watch.series import RunSeries
 
 
 @contextmanager

@@ -11,8 +11,6 @@ from railbed.check.changed import LaunchState
 from railbed.check.judge import essential_checks, probes_needed, restart_checks
 from railbed.check.rules import other_run, rendezvous_free, torch_equal
 from railbed.check.run import check
-from railbed.cli.run.alongside import alongside
-from railbed.cli.run.series import RunSeries
 from railbed.cli.verbs.train.restarts import RestartChecks
 from railbed.errors import ToolMissing, UserError
 from railbed.fleet import Fleet
@@ -30,6 +28,8 @@ from railbed.train.data import tokenizer
 from railbed.train.progress.outcome import Ending
 from railbed.train.recipe import Recipe
 from railbed.train.run import TrainRequest, train
+from railbed.watch.alongside import alongside
+from railbed.watch.series import RunSeries
 
 PageOf = Callable[[Path | None], AbstractAsyncContextManager[None]]
 """Serves the page of a run in a folder."""

@@ -13,7 +13,6 @@ import typer
 from railbed.cli.background.detach import BackgroundScreen
 from railbed.cli.options import Options
 from railbed.cli.run.perform import perform
-from railbed.cli.run.series import RunSeries
 from railbed.cli.screens.base import Screen
 from railbed.cli.screens.json import JsonScreen
 from railbed.cli.screens.progress import working
@@ -31,6 +30,7 @@ from railbed.train.data.prepare import PreparedData, prepare
 from railbed.train.recipe import Recipe
 from railbed.train.run import TrainRequest
 from railbed.train.state.resume import EarlierState
+from railbed.watch.series import RunSeries
 
 LOCAL_RANKS = 2
 """Without GPUs; with GPUs there is one rank per GPU."""
