@@ -16,6 +16,7 @@ from tests.support.source import ROOT, SOURCE, SWITCHLAB, statements, trees
 pytestmark = pytest.mark.xdist_group("source")
 LAYERS = (
     {"cli", "web", "__main__"},
+    {"api"},
     {"discover", "check", "configure", "bench", "train", "watch", "capture", "diagnose", "simulate", "report", "lab"},
     {"fleet", "probes", "launch", "collective", "rules"},
     {"transport", "store", "clusterfile", "catalog"},

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from railbed.cli.verbs.diagnose.run import verdicts_of
+from railbed.api.verbs.diagnose import verdicts_of
+from railbed.api.verbs.report import read_all
 from railbed.cli.verbs.diagnose.show import show_verdicts
-from railbed.cli.verbs.report import read_all
 from railbed.cli.verbs.runs.command import runs_command
 from railbed.report.document import describe
 from railbed.report.formats.data import as_json

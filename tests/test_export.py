@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from railbed.cli.background.runs import begun
 from railbed.errors import UsageError
+from railbed.store.find import begun
 from tests.support.cli import Result, railbed
 from tests.support.disks import fill, small_disk
 from tests.support.sshd import running_servers

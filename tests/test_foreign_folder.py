@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 import railbed as package
+from railbed.api.site import built_in_local
 from railbed.check.book import CHECK_BOOK
-from railbed.cli.site import built_in_local
 from railbed.launch.job import rank_starts
 from railbed.launch.node.spawn import Spawner
 from railbed.launch.protocol import SAFE_PATH

@@ -14,7 +14,7 @@ from railbed.cli.slurm.attempt import this_attempt
 from railbed.cli.slurm.script import JobRequest, batch_script
 from railbed.errors import UsageError
 from railbed.model.writers import ACL
-from railbed.store import new_run, open_run
+from railbed.store import Store, new_run, open_run, run_to_continue
 from railbed.store.ownership import refuse_replaceable, require_private_run
 from tests.support.cli import railbed
 from tests.support.strangers import as_stranger, open_folder
@@ -149,7 +149,7 @@ def test_a_replaced_run_does_not_continue(replaced: tuple[Path, Path]) -> None:
     before = sorted(path.name for path in run.iterdir())
     with (
         pytest.raises(UsageError, match="is not a folder of this user: the run does not continue"),
-        open_run("train", cluster_name="c", cluster_text="name: c\n"),
+        open_run("train", cluster_name="c", cluster_text="name: c\n", store=Store(continued=run_to_continue())),
     ):
         pass
     with pytest.raises(UsageError, match="is not a folder of this user"):

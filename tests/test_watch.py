@@ -19,13 +19,13 @@ from railbed.cli.console import SafeConsole
 from railbed.cli.screens.watch import amount, duration, node_table, seconds, share, sparkline, view
 from railbed.cli.screens.watch_rows import natural, node_rows, queue_rows
 from railbed.cli.verbs.watch.own import while_shown
-from railbed.cli.verbs.watch.records import Samples
 from railbed.model.events import Notice
 from railbed.model.measures import MEASURES
 from railbed.model.record import Record
 from railbed.model.series import METERS, Series
 from railbed.store.series import SeriesReader
 from railbed.store.timeline import Timeline
+from railbed.store.timeline.samples import Samples
 from tests.support.cli import RAILBED, environment, railbed, start
 from tests.support.disks import small_disk
 from tests.support.runs import plain_run

@@ -25,7 +25,7 @@ from pathlib import Path
 from threading import Thread
 
 from railbed import clusterfile
-from railbed.cli.site import built_in_local
+from railbed.api.site import built_in_local
 from railbed.fleet import Fleet
 from railbed.fleet.sample import sample
 from railbed.fleet.sample.node.files import NET

@@ -95,8 +95,7 @@ def made_run(
     clock = Clock(STARTED)
     with (
         patch("railbed.store.writing.time", clock),
-        patch("sys.argv", ["railbed", verb, *arguments]),
-        open_run(verb, cluster_name=cluster, cluster_text=cluster_text) as run,
+        open_run(verb, cluster_name=cluster, cluster_text=cluster_text, arguments=[verb, *arguments]) as run,
     ):
         yield run, clock
 

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from railbed.cli.hints import advised, cluster_option, command_line, use_cluster_file, with_cluster
+from railbed.cli.hints import advised, command_line, use_cluster_file, with_cluster
 from railbed.cli.main import run
 from railbed.lab import folder
 from railbed.lab.model import Lab, Spec
 from railbed.model.record import Change, Event, Finding, Verdict
+from railbed.present.commands import cluster_option
 from tests.support.events import event
 
 

@@ -6,10 +6,10 @@ from contextlib import aclosing
 
 import pytest
 
-from railbed.cli.run.alongside import alongside
 from railbed.errors import UserError
 from railbed.model import events
 from railbed.model.record import Measurement, Record
+from railbed.watch.alongside import alongside
 
 
 class Source:

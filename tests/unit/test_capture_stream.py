@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from railbed.api.verbs.capture_stream import choose_stream
 from railbed.capture.run import CaptureRequest
-from railbed.cli.verbs.capture.stream import choose_stream
 from railbed.clusterfile import loads
 from railbed.errors import UsageError
 from railbed.model.cluster import Cluster

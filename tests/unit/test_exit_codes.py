@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from railbed.cli.tally import Conclusion, Tally, conclude, conclude_check
+from railbed.api.tally import Conclusion, Tally, conclude, conclude_check
 from railbed.cli.verbs.discover import _conclude as conclude_discover
 from railbed.model.record import Change, Event, Finding, Record, Verdict
 from tests.support.events import event

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from railbed.api.site import built_in_local
 from railbed.cli.options import Options
 from railbed.cli.run.perform import perform
 from railbed.cli.run.signals import Interrupted
@@ -14,7 +15,6 @@ from railbed.cli.run.unfinished import KeptRun, next_command
 from railbed.cli.screens.base import Screen
 from railbed.cli.screens.bench import BenchScreen
 from railbed.cli.screens.train import TrainScreen
-from railbed.cli.site import built_in_local
 from railbed.errors import DeviceError
 from railbed.fleet import Fleet
 from railbed.model.record import Event, Finding, Measurement, Record, Verdict
@@ -50,9 +50,8 @@ def checkpoint(number: int) -> Event:
     return event(name="checkpoint", subject="n1", data={"step": number})
 
 
-def notes(monkeypatch: pytest.MonkeyPatch, words: list[str], *records: Record) -> list[str]:
-    monkeypatch.setattr("sys.argv", ["railbed", *words])
-    with open_run(words[0], cluster_name="c", cluster_text="") as run:
+def notes(words: list[str], *records: Record) -> list[str]:
+    with open_run(words[0], cluster_name="c", cluster_text="", arguments=words) as run:
         stored = KeptRun(run)
         for record in records:
             stored.take(record)
@@ -61,10 +60,10 @@ def notes(monkeypatch: pytest.MonkeyPatch, words: list[str], *records: Record) -
         return [note.replace(run.folder.name, "RUN") for note in stored.notes()]
 
 
-def test_training_is_continued_from_its_checkpoint(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_training_is_continued_from_its_checkpoint() -> None:
     words = ["train", "tiny", "--cluster=my lab.yaml"]
     records = (STEPS, *step(120, step_seconds=0.1), checkpoint(50), checkpoint(100))
-    assert notes(monkeypatch, words, *records) == [
+    assert notes(words, *records) == [
         "saved in runs/RUN: 4 records, 120 of 200 steps, checkpoint of step 100",
         "continue: railbed train --resume RUN",
     ]
@@ -72,15 +71,15 @@ def test_training_is_continued_from_its_checkpoint(monkeypatch: pytest.MonkeyPat
     assert next_command(run, find_run(run.id)) == f"railbed train --resume {run.id}"
 
 
-def test_training_without_a_checkpoint_is_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_training_without_a_checkpoint_is_started_again() -> None:
     words = ["train", "tiny", "--set", "data.files=[a b.txt]"]
-    assert notes(monkeypatch, words, STEPS)[1] == "start again: railbed train tiny --set 'data.files=[a b.txt]'"
+    assert notes(words, STEPS)[1] == "start again: railbed train tiny --set 'data.files=[a b.txt]'"
     (run,) = list_runs()
     assert next_command(run, find_run(run.id)) == "railbed train tiny --set 'data.files=[a b.txt]'"
 
 
-def test_a_bench_points_to_its_report(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert notes(monkeypatch, ["bench", "rdma", "-c", "lab.yaml"], trial(38, 120)) == [
+def test_a_bench_points_to_its_report() -> None:
+    assert notes(["bench", "rdma", "-c", "lab.yaml"], trial(38, 120)) == [
         "saved in runs/RUN: 1 record, 38 of 120 trials measured",
         "railbed report RUN shows it; start again: railbed bench rdma -c lab.yaml",
     ]

@@ -16,14 +16,13 @@ import pytest
 
 from railbed.cli.background import attach
 from railbed.cli.background import stop as module
-from railbed.cli.background.runs import summary_of
 from railbed.cli.background.stop import stop_in
 from railbed.cli.slurm import jobs, stop
 from railbed.cli.slurm.jobs import NotItsJob
-from railbed.cli.verbs.configure.run import holder_has_ended
+from railbed.configure.journal import holder_has_ended
 from railbed.errors import UsageError
 from railbed.parsing.nexus.switch_lock import Holder
-from railbed.store import find_run, list_runs, new_run, read_run_in, set_status
+from railbed.store import find_run, list_runs, new_run, read_run_in, set_status, summary_of
 from railbed.store.process import Process
 from railbed.store.submitted import note_job
 from tests.support.cli import railbed

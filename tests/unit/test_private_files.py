@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from railbed.api.running import keep_cluster
 from railbed.cli import main
 from railbed.cli.background import detach as detached
-from railbed.cli.run.perform import _keep_cluster
 from railbed.errors import UsageError
 from railbed.model.output import Output
 from railbed.model.record import Measurement
@@ -56,7 +56,7 @@ def test_a_run_is_for_its_user_alone(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_a_recording_is_for_its_user_alone(tmp_path: Path) -> None:
-    _keep_cluster(tmp_path / "recording", "nodes: {}")
+    keep_cluster(tmp_path / "recording", "nodes: {}")
     with Recorder(tmp_path / "recording") as recorder:
         recorder.store_error("a", "Unreachable", "no answer")
     expect_private(tmp_path / "recording")

@@ -16,7 +16,7 @@ import pytest
 from pydantic_core import to_json
 
 from railbed.errors import UsageError
-from railbed.store import open_run, run_lock
+from railbed.store import Store, open_run, run_lock
 from railbed.store.run import read_about
 from railbed.store.submitted import job_of, note_job
 from railbed.store.writing import CONTINUED, new_run
@@ -68,7 +68,7 @@ def written_on(folder: Path, boot: str, process: subprocess.Popen[str]) -> None:
 
 
 def start(folder: Path) -> None:
-    with open_run("check", cluster_name="slurm", cluster_text="name: x\n") as run:
+    with open_run("check", cluster_name="slurm", cluster_text="name: x\n", store=Store(continued=folder)) as run:
         assert run.folder == folder
 
 

@@ -11,7 +11,7 @@ from typing import cast
 
 import pytest
 
-from railbed.cli.run.perform import LeftEarly
+from railbed.api.running import LeftEarly
 from railbed.cli.slurm import attempt as module
 from railbed.cli.slurm.attempt import NoProgress, NotRequeued, this_attempt
 from railbed.cli.slurm.history import read_history
@@ -23,7 +23,7 @@ from railbed.launch.supervise import GaveUp
 from railbed.model import events
 from railbed.model.cluster import Cluster, Node
 from railbed.model.record import Measurement, Record
-from railbed.store import new_run, open_run, read_run_in, record_lines
+from railbed.store import Store, new_run, open_run, read_run_in, record_lines, run_to_continue
 from railbed.store.submitted import job_of, note_job
 from railbed.train.departure import Departure
 from railbed.train.ranks import KnownCheckpoints, TrainingRun, ranks_of
@@ -36,8 +36,13 @@ def step(number: int) -> Measurement:
     return Measurement(name="step_seconds", value=1.0, unit="s", labels={"step": number, "rank": 0, "node": "a"})
 
 
+def around() -> Store:
+    """The store inside a job."""
+    return Store(continued=run_to_continue())
+
+
 def write(*records: Record) -> None:
-    with open_run("train", cluster_name="c", cluster_text="name: c\n") as run:
+    with open_run("train", cluster_name="c", cluster_text="name: c\n", store=around()) as run:
         for record in records:
             run.append(record)
 
@@ -59,7 +64,7 @@ def test_every_start_of_a_job_writes_the_same_run(folder: Path) -> None:
     with (folder / "records.jsonl").open("ab") as file:
         file.write(b'{"kind":"event","na')  # the host lost power in the middle of a record
     (folder / "raw").mkdir()
-    with open_run("train", cluster_name="c", cluster_text="name: other\n") as run:
+    with open_run("train", cluster_name="c", cluster_text="name: other\n", store=around()) as run:
         assert run.folder == folder
         assert run.raw == folder / "raw-2"
         run.append(events.TrainingStarted(run="second"))

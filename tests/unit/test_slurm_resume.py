@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from railbed import clusterfile
-from railbed.cli.verbs.train.resume import EarlierRun, site_of
+from railbed.api.train.earlier import EarlierRun
+from railbed.cli.verbs.train.resume import site_of
 from railbed.errors import UsageError
 from railbed.model.cluster import Cluster, Login, Node
 from railbed.store import open_run

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from railbed.cli.verbs.diagnose.show import step_text
-from railbed.cli.verbs.watch.records import Samples
 from railbed.diagnose.book import DIAGNOSE_BOOK
 from railbed.diagnose.evidence import Evidence
 from railbed.diagnose.shared.silences import parts_of
@@ -24,6 +23,7 @@ from railbed.store import OpenRun, open_run
 from railbed.store.notes import note_in_runs
 from railbed.store.series import SeriesWriter
 from railbed.store.timeline import Mark, StepAt, Timeline
+from railbed.store.timeline.samples import Samples
 
 RX = Series("node1", "net_rx_bytes", "eth1")
 MEMORY = Series("node1", "memory_used_bytes")

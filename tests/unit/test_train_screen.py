@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from railbed.api.tally import Conclusion, Tally, conclude
 from railbed.cli.screens.train import TrainScreen
-from railbed.cli.tally import Conclusion, Tally, conclude
 from railbed.model.record import Finding, Measurement, Record, Verdict
 from railbed.train.progress.outcome import Ending
 from tests.support.events import event

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from railbed.cli.site import built_in_local
+from railbed.api.site import built_in_local
 from railbed.errors import ToolMissing
 from railbed.fleet import Fleet
 from railbed.model.cluster import Cluster

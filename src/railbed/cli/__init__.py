@@ -1,7 +1,7 @@
-"""Arguments in, records out: the only code that prints, and the only exit codes. Read `main.py` first.
+"""Arguments in, records out: the only code that prints, handles signals and exits. Read `main.py` first.
 
-`main.py` has the verbs and the only place that catches errors. Then read `run/perform.py`: the loop around every verb
-that stores and shows each record and returns the exit code.
+`main.py` has the verbs and the only place that catches errors. Then read `run/perform.py`, which shows each record of a
+verb and returns the exit code.
 
 - `verbs/`: one command per verb. `screens/`: records for people or as JSON lines. `background/`: detached runs.
 - `run/`: a verb's run, its signals, and what remains of it. `console.py`: text that cannot control the terminal.

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic_core import to_json
 
-from railbed.cli.exits import OK
+from railbed.api.exits import OK
 from railbed.rules.rule import Rule
 
 

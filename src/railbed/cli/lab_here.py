@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 
 from railbed import clusterfile
-from railbed.cli.options import DEFAULT_CLUSTER
 from railbed.errors import ClusterFileError, UsageError
 from railbed.lab import folder
+from railbed.present.commands import DEFAULT_CLUSTER
 
 
 def lab_here() -> str | None:

@@ -17,7 +17,7 @@ from typing import Annotated
 import typer
 
 from railbed import __version__
-from railbed.cli.exits import BUG, INTERRUPTED, PIPE, USER, exit_code
+from railbed.api.exits import BUG, INTERRUPTED, PIPE, USER, exit_code
 from railbed.cli.hints import use_cluster_file, with_cluster
 from railbed.cli.run import signals
 from railbed.cli.run.encoding import ERRORS, is_ascii_wanted

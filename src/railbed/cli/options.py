@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-DEFAULT_CLUSTER = Path("cluster.yaml")
+from railbed.api.reach import Reach
 
 ClusterOption = Annotated[
     Path | None,
@@ -41,11 +41,8 @@ TimeoutOption = Annotated[
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class Options(Reach):
     """Options of a verb."""
 
     json: bool
-    timeout: float
-    record: Path | None = None
-    replay: Path | None = None
     verbose: bool = False

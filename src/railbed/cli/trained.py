@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from railbed.cli.background.runs import begun, training_run
-from railbed.cli.run_kinds import WITH_WEIGHTS
-from railbed.cli.site import built_in_local, given_cluster
+from railbed.api.kinds import WITH_WEIGHTS
+from railbed.api.site import built_in_local
+from railbed.cli.background.runs import training_run
+from railbed.cli.site import given_cluster
 from railbed.errors import UsageError
 from railbed.model.cluster import Cluster
 from railbed.model.text.paths import expand_home, is_file, is_folder
 from railbed.store import NEWEST
+from railbed.store.find import begun
 from railbed.store.run import ABOUT
 from railbed.store.run_cluster import cluster_to_act_on
 from railbed.store.submitted import job_of

@@ -5,5 +5,6 @@
 - `changes.py`: devices and ports with the same changes.
 - `grouping.py`, `masks.py`, `names.py`: what these have in common: keys, names to ignore in them, lists of names.
 - `bench.py`: measurements of the same test in one group.
+- `commands.py`: the cluster file in commands that texts contain.
 - `wording.py`: durations, sizes, shares, plurals and lists as text.
 """

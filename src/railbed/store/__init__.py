@@ -3,7 +3,7 @@
 Read `writing.py` first.
 """
 
-from railbed.store.find import ANY_RUN, NEWEST, RunKind, find_run, similar_names
+from railbed.store.find import ANY_RUN, NEWEST, RunKind, find_run, similar_names, summary_of
 from railbed.store.follow import follow
 from railbed.store.process import Process, ask_to_end
 from railbed.store.records import read_record, to_line
@@ -23,7 +23,7 @@ from railbed.store.run import (
     runs_folder,
     write_atomically,
 )
-from railbed.store.writing import CONTINUED, OpenRun, new_run, open_run, run_to_continue, set_status
+from railbed.store.writing import CONTINUED, OpenRun, Store, new_run, open_run, run_to_continue, set_status
 
 __all__ = [
     "ANY_RUN",
@@ -34,6 +34,7 @@ __all__ = [
     "RunKind",
     "RunSummary",
     "Status",
+    "Store",
     "ask_to_end",
     "find_run",
     "follow",
@@ -54,6 +55,7 @@ __all__ = [
     "runs_folder",
     "set_status",
     "similar_names",
+    "summary_of",
     "to_line",
     "write_atomically",
 ]

@@ -5,11 +5,14 @@ from __future__ import annotations
 import difflib
 import os
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from railbed.errors import UsageError
+from railbed.model.events import TrainingStarted
 from railbed.model.text.printable import printable
+from railbed.store.proof import first_training
 from railbed.store.run import ABOUT, RUN_NAME, RunSummary, is_own_folder, list_runs, read_run_in, runs_folder
 
 NEWEST = "newest"
@@ -38,26 +41,53 @@ ANY_RUN = RunKind(
 )
 
 
-def find_run(name: str | None, kind: RunKind = ANY_RUN) -> Path:
+def find_run(name: str | None, kind: RunKind = ANY_RUN, parent: Path | None = None) -> Path:
     """Return the folder of a run: by its name or the path of its folder; for `newest` and None, the newest of a kind.
 
-    A run that is named by its own name or folder may be of any kind.
+    A run that is named by its own name or folder may be of any kind. `parent` is the folder of all runs.
     """
+    parent = parent or runs_folder()
     if name is None or name == NEWEST:
-        return _newest(kind)
-    if RUN_NAME.fullmatch(name) and read_run_in(runs_folder() / name):
-        return runs_folder() / name
+        return _newest(kind, parent)
+    if RUN_NAME.fullmatch(name) and read_run_in(parent / name):
+        return parent / name
     path = Path(name)
     if name and read_run_in(path):
         return path
     if name and os.path.lexists(path):
         raise UsageError(f"{path} is not a run: it has no readable {ABOUT}", hint="`railbed runs` lists runs")
-    raise UsageError(f"there is no run {name!r} in {runs_folder()}", hint=similar_names(name))
+    raise UsageError(f"there is no run {name!r} in {parent}", hint=similar_names(name, parent=parent))
 
 
-def similar_names(name: str, further: Iterable[str] = ()) -> str:
+def summary_of(folder: Path) -> RunSummary:
+    """Return the current summary of a run."""
+    summary = read_run_in(folder)
+    if summary is None:
+        raise UsageError(f"the run in {folder} can no longer be read", hint="`railbed runs` lists the runs")
+    return summary
+
+
+def begun(folder: Path) -> TrainingStarted:
+    """Return the first event of a training run."""
+    if training := first_training(folder):
+        return training[1]
+    raise UsageError(f"{folder.name} ended before its training began", hint="`railbed runs` lists runs")
+
+
+def jobs_in_progress(parent: Path | None = None) -> dict[str, str]:
+    """Return the names of the training runs of a folder that are in progress, by the names of their jobs."""
+    parent = parent or runs_folder()
+    names = {}
+    for run in list_runs(parent):
+        if run.verb == "train" and run.status == "running" and is_own_folder(parent / run.id):
+            with suppress(UsageError):
+                names[begun(parent / run.id).run] = run.id
+    return names
+
+
+def similar_names(name: str, further: Iterable[str] = (), *, parent: Path | None = None) -> str:
     """Return the hint for an unknown name: similar ones, the newest first, or where they are listed."""
-    names = [run.id for run in list_runs()]
+    names = [run.id for run in list_runs(parent)]
     names += sorted({*further} - {*names}, reverse=True)
     similar = [NEWEST] if name in SYNONYMS else [known for known in names if name and name in known][:MOST_SIMILAR]
     similar = similar or difflib.get_close_matches(name, [NEWEST, *names], n=MOST_SIMILAR)
@@ -68,10 +98,10 @@ def similar_names(name: str, further: Iterable[str] = ()) -> str:
     return f"did you mean {choice}? `railbed runs` lists all"
 
 
-def _newest(kind: RunKind) -> Path:
-    folders = [(run, runs_folder() / run.id) for run in list_runs()]
+def _newest(kind: RunKind, parent: Path) -> Path:
+    folders = [(run, parent / run.id) for run in list_runs(parent)]
     # Those of this user come first: others may have put theirs into a shared folder.
     for run, folder in sorted(folders, key=lambda pair: not is_own_folder(pair[1])):
         if kind.fits(run, folder):
             return folder
-    raise UsageError(f"there is no {kind.noun} in {runs_folder()}", hint=kind.hint)
+    raise UsageError(f"there is no {kind.noun} in {parent}", hint=kind.hint)

@@ -72,9 +72,9 @@ def runs_folder() -> Path:
     return Path(os.environ.get("RAILBED_RUNS") or "runs")
 
 
-def list_runs() -> list[RunSummary]:
-    """Return all runs, the newest first; folders that are not runs are ignored."""
-    folder = runs_folder()
+def list_runs(folder: Path | None = None) -> list[RunSummary]:
+    """Return all runs of a folder, the newest first; folders that are not runs are ignored."""
+    folder = folder or runs_folder()
     try:
         entries = [path.name for path in folder.iterdir()] if os.path.lexists(folder) else []
     except OSError as error:

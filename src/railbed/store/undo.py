@@ -90,12 +90,12 @@ def _unreadable(run: Path, reason: str) -> UsageError:
     )
 
 
-def unreadable_undos(cluster: str) -> list[UsageError]:
-    """Return why some runs of configure on a cluster cannot be undone."""
+def unreadable_undos(cluster: str, parent: Path | None = None) -> list[UsageError]:
+    """Return why some runs of configure on a cluster cannot be undone; `parent` is the folder of all runs."""
     reasons = []
-    for run in _runs_on(cluster):
+    for _, folder in _runs_on(cluster, parent):
         try:
-            read_undo(runs_folder() / run.id)
+            read_undo(folder)
         except UsageError as error:
             reasons.append(error)
     return reasons
@@ -168,12 +168,12 @@ def _records(run: Path, *words: bytes) -> Iterator[Record]:
                 yield read_record(line)
 
 
-def unfinished_changes(cluster: str) -> dict[str, Unfinished]:
+def unfinished_changes(cluster: str, parent: Path | None = None) -> dict[str, Unfinished]:
     """Return the devices of a cluster that may be half-changed, each with the change that was cut short."""
     unfinished: dict[str, Unfinished] = {}
     settled: set[str] = set()
     undone: set[tuple[str, str]] = set()
-    for run, attempts in _changes_of(cluster):
+    for run, attempts in _changes_of(cluster, parent):
         for device, attempt in attempts.items():
             # An undo that was cut short is settled by the undo of the same run that came after it.
             if device in settled or (device, attempt.undoes or run.id) in undone:
@@ -188,11 +188,11 @@ def unfinished_changes(cluster: str) -> dict[str, Unfinished]:
     return unfinished
 
 
-def devices_to_undo(cluster: str, name: str) -> tuple[list[Attempt], dict[str, str]]:
+def devices_to_undo(cluster: str, name: str, parent: Path | None = None) -> tuple[list[Attempt], dict[str, str]]:
     """Return the attempts of a run that are not undone, and the devices that a later run has changed, by run."""
     undone: set[tuple[str, str]] = set()
     later: dict[str, str] = {}
-    for run, attempts in _changes_of(cluster):
+    for run, attempts in _changes_of(cluster, parent):
         left = [attempt for attempt in attempts.values() if (attempt.device, run.id) not in undone]
         if run.id == name:
             ended = ("undone", "restored", "refused")
@@ -206,14 +206,15 @@ def devices_to_undo(cluster: str, name: str) -> tuple[list[Attempt], dict[str, s
     return [], later
 
 
-def _changes_of(cluster: str) -> Iterator[tuple[RunSummary, dict[str, Attempt]]]:
+def _changes_of(cluster: str, parent: Path | None) -> Iterator[tuple[RunSummary, dict[str, Attempt]]]:
     """Yield the runs of configure on a cluster that have ended, the newest first, with what each did."""
-    for run in _runs_on(cluster):
-        yield run, read_attempts(runs_folder() / run.id)
+    for run, folder in _runs_on(cluster, parent):
+        yield run, read_attempts(folder)
 
 
-def _runs_on(cluster: str) -> Iterator[RunSummary]:
-    """Yield the runs of configure on a cluster that have ended, the newest first."""
-    for run in list_runs():
+def _runs_on(cluster: str, parent: Path | None) -> Iterator[tuple[RunSummary, Path]]:
+    """Yield the runs of configure on a cluster that have ended, the newest first, with their folders."""
+    parent = parent or runs_folder()
+    for run in list_runs(parent):
         if run.verb == "configure" and run.cluster == cluster and run.status != "running":
-            yield run
+            yield run, parent / run.id

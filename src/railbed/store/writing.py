@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import errno
 import os
-import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import BinaryIO
 
@@ -49,6 +48,16 @@ RESERVE, RESERVE_BYTES = "run.json.reserve", 4096
 """Space for the last `run.json`: without it, a run on a full disk would look as if it had been killed."""
 LEAST_BYTES, LEAST_FILES = 1 << 20, 16
 """A run does not start with less free space than this."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Store:
+    """Where a verb stores its run."""
+
+    folder: Path = field(default_factory=runs_folder)
+    """The folder of all runs."""
+    continued: Path | None = None
+    """The run to write, instead of a new one."""
 
 
 class OpenRun:
@@ -127,13 +136,23 @@ def _use_reserve(folder: Path, about: bytes) -> bool:
 
 
 @contextmanager
-def open_run(verb: str, *, cluster_name: str, cluster_text: str) -> Iterator[OpenRun]:
-    """Start a run, or continue the one that the environment names."""
-    continued = run_to_continue()
-    parent = continued.parent if continued else runs_folder()
+def open_run(
+    verb: str, *, cluster_name: str, cluster_text: str, arguments: Sequence[str] = (), store: Store | None = None
+) -> Iterator[OpenRun]:
+    """Start a run, or continue the one that the store names.
+
+    `arguments` are the words of the command line, or of one that does the same.
+    """
+    store = store or Store()
+    continued = store.continued
+    parent = continued.parent if continued else store.folder
     with ExitStack() as stack:
         with _explained(parent):
-            before = _read_before(continued, verb) if continued else new_run(verb, cluster_name=cluster_name)
+            before = (
+                _read_before(continued, verb)
+                if continued
+                else new_run(verb, cluster_name=cluster_name, arguments=arguments, parent=parent)
+            )
             folder = continued or parent / before.id
             # Lock before `run.json` says so: a reader that finds a run in progress must find it locked.
             records = stack.enter_context(open(folder / RECORDS, "a+b", buffering=0, opener=for_us_alone))
@@ -166,9 +185,16 @@ def _prove(folder: Path, summary: RunSummary, cluster_text: str) -> Unprovable |
     return None
 
 
-def new_run(verb: str, *, cluster_name: str, status: Status = "running") -> RunSummary:
+def new_run(
+    verb: str,
+    *,
+    cluster_name: str,
+    arguments: Sequence[str] = (),
+    parent: Path | None = None,
+    status: Status = "running",
+) -> RunSummary:
     """Make the folder of a run that starts now, or that waits for its job; only the latter has a `run.json` already."""
-    started, parent = time.time(), runs_folder()
+    started, parent = time.time(), parent or runs_folder()
     with _explained(parent):
         folder = _new_folder(parent, f"{time.strftime('%Y%m%d-%H%M%S', time.localtime(started))}-{verb}")
         _need_room(folder)
@@ -176,7 +202,7 @@ def new_run(verb: str, *, cluster_name: str, status: Status = "running") -> RunS
             id=folder.name,
             verb=verb,
             # Arguments may be arbitrary bytes; JSON is Unicode.
-            arguments=[argument.encode("utf-8", "replace").decode() for argument in sys.argv[1:]],
+            arguments=[argument.encode("utf-8", "replace").decode() for argument in arguments],
             cluster=cluster_name,
             version=__version__,
             started=started,

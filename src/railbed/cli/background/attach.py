@@ -5,14 +5,14 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from railbed.cli.background.runs import summary_of, to_attach, to_stop, training_run
+from railbed.api.exits import INTERRUPTED
+from railbed.cli.background.runs import to_attach, to_stop, training_run
 from railbed.cli.background.view import conclude, show_records
-from railbed.cli.exits import INTERRUPTED
 from railbed.cli.run.signals import run_until_ended
 from railbed.cli.screens.base import Screen
 from railbed.cli.screens.json import JsonScreen
 from railbed.cli.screens.train import TrainScreen
-from railbed.store import RunSummary
+from railbed.store import RunSummary, summary_of
 from railbed.store.ownership import refuse_foreign_run
 from railbed.store.submitted import was_submitted
 

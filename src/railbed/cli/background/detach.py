@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, BinaryIO, NoReturn
 
 import typer
 
+from railbed.api.exits import INTERRUPTED, OK
 from railbed.cli.background.runs import OUTPUT, to_attach, to_report, to_stop
-from railbed.cli.exits import INTERRUPTED, OK
 from railbed.cli.screens.base import Screen
 from railbed.cli.screens.json import JsonScreen
 from railbed.cli.screens.progress import ProgressLine

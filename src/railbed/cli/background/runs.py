@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 
 import typer
 
-from railbed.cli.run_kinds import TRAINING, chosen_run
+from railbed.api.kinds import TRAINING
+from railbed.cli.chosen import chosen_run
 from railbed.errors import UsageError
-from railbed.model import events
-from railbed.store import RunKind, RunSummary, is_own_folder, list_runs, read_run_in, runs_folder
-from railbed.store.proof import first_training
+from railbed.store import RunKind, RunSummary, summary_of
+from railbed.store.find import jobs_in_progress
 
 OUTPUT = "output.txt"
 """The output of a run without a terminal."""
@@ -52,31 +51,6 @@ def training_run(wanted: str, kind: RunKind = TRAINING) -> tuple[Path, RunSummar
     if summary.verb != "train":
         raise UsageError(f"{folder.name} is not a training run", hint="`railbed runs` lists them")
     return folder, summary
-
-
-def begun(folder: Path) -> events.TrainingStarted:
-    """Return the first event of a training run."""
-    if training := first_training(folder):
-        return training[1]
-    raise UsageError(f"{folder.name} ended before its training began", hint="`railbed runs` lists runs")
-
-
-def jobs_in_progress() -> dict[str, str]:
-    """Return the names of the training runs of this folder that are in progress, by the names of their jobs."""
-    names = {}
-    for run in list_runs():
-        if run.verb == "train" and run.status == "running" and is_own_folder(runs_folder() / run.id):
-            with suppress(UsageError):
-                names[begun(runs_folder() / run.id).run] = run.id
-    return names
-
-
-def summary_of(folder: Path) -> RunSummary:
-    """Return the current summary of a run."""
-    summary = read_run_in(folder)
-    if summary is None:
-        raise UsageError(f"the run in {folder} can no longer be read", hint="`railbed runs` lists the runs")
-    return summary
 
 
 def to_attach(run: str) -> str:

@@ -6,15 +6,15 @@ import asyncio
 import sys
 from pathlib import Path
 
-from railbed.cli.background.runs import summary_of, to_resume, training_run
-from railbed.cli.exits import INTERRUPTED, OK
+from railbed.api.exits import INTERRUPTED, OK
+from railbed.api.kinds import TRAINING_IN_PROGRESS
+from railbed.cli.background.runs import to_resume, training_run
 from railbed.cli.run.signals import run_until_ended
-from railbed.cli.run_kinds import TRAINING_IN_PROGRESS
 from railbed.cli.screens.json import JsonScreen
 from railbed.cli.screens.progress import working
 from railbed.errors import DeviceError, UsageError
 from railbed.model.events import Stopped
-from railbed.store import RunSummary, ask_to_end, is_being_written, set_status
+from railbed.store import RunSummary, ask_to_end, is_being_written, set_status, summary_of
 from railbed.store.ownership import refuse_foreign_run
 from railbed.store.run import RECORDS
 from railbed.store.submitted import was_submitted

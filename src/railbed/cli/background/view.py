@@ -7,8 +7,8 @@ from collections.abc import Callable
 from contextlib import aclosing, suppress
 from pathlib import Path
 
+from railbed.api.exits import BUG
 from railbed.cli.background.runs import OUTPUT, to_resume
-from railbed.cli.exits import BUG
 from railbed.cli.screens.base import Screen
 from railbed.cli.screens.train_summary import KEPT
 from railbed.errors import DeviceError

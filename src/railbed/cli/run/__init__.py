@@ -1,4 +1,4 @@
-"""A verb's run: `perform.py` is the loop that stores and shows each record and returns the exit code.
+"""A verb at work: `perform.py` shows each record and returns the exit code.
 
 Read `perform.py` first.
 

@@ -1,52 +1,26 @@
-"""The loop around every verb: open the run, store and show each record, return the verb's exit code."""
+"""Shows a verb at work: its records on a screen, its end as an exit code, an interruption as what was saved."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
-from contextlib import AbstractContextManager, ExitStack, aclosing, asynccontextmanager, suppress
-from pathlib import Path
+from collections.abc import Iterable
+from contextlib import suppress
 
-from railbed import clusterfile
-from railbed.cli.exits import BUG, INTERRUPTED, PIPE, exit_code
+from railbed.api.running import Beside, Closing, Invocation, LeftEarly, RunningVerb, Work, start_verb
+from railbed.api.stream import RecordStream
+from railbed.api.tally import Decide, conclude
 from railbed.cli.hints import advised
 from railbed.cli.options import Options
 from railbed.cli.run.signals import Interrupted, run_until_ended
 from railbed.cli.run.unfinished import KeptRun
 from railbed.cli.screens.base import Screen
 from railbed.cli.screens.choose import make_screen
-from railbed.cli.site import recording_folder
-from railbed.cli.tally import Conclusion, Decide, Tally, conclude
-from railbed.errors import RailbedError, UsageError, os_reason
-from railbed.fleet import Fleet
-from railbed.model import events
+from railbed.errors import RailbedError
 from railbed.model.cluster import Cluster
-from railbed.model.private import for_us_alone
-from railbed.model.record import Record
-from railbed.model.text.paths import exists, is_folder
-from railbed.store import OpenRun, Status, open_run
-from railbed.transport.base import Connector, Target, targets_of
-from railbed.transport.connect import live_connector
-from railbed.transport.record import Recorder, recording_connector
-from railbed.transport.replay import replay_connector
+from railbed.store import Store, run_to_continue
 
-Work = Callable[[Fleet], AsyncGenerator[Record, None]]
-Take = Callable[[Record], None]
-Closing = Callable[[], Iterable[Record]]
-"""Returns the last records of an interrupted verb, from its results so far."""
 ACTED_ON = ("train", "bench")
 """Verbs whose runs later commands work on: they continue training, fetch results, and remove files of nodes."""
-Beside = Callable[[Path], AbstractContextManager[Take]]
-"""Writes further files in the run's folder from its records: entered at the start of the run, left after its end."""
-
-
-class LeftEarly(Exception):
-    """A verb ended before its work was done, in order; its run may continue later."""
-
-    def __init__(self, status: Status, code: int) -> None:
-        super().__init__(status)
-        self.status: Status = status
-        self.code = code
 
 
 def perform(
@@ -65,101 +39,60 @@ def perform(
 
     `changing` reaches every device in a way that can change it.
     """
-    text = clusterfile.dumps(cluster)
-    if options.record:
-        _keep_cluster(options.record, text)
     screen = screen or make_screen(as_json=options.json, verbose=options.verbose, cluster=cluster)
-    with open_run(verb, cluster_name=cluster.name, cluster_text=text) as run, ExitStack() as stack, screen:
-        also = [stack.enter_context(beside(run.folder))] if beside else []
-        if run.unproven and verb in ACTED_ON:
-            sys.stderr.write(f"railbed: later commands need -c FILE for this run: {run.unproven.message}\n")
-        screen.begin(run.folder)
-        unfinished = KeptRun(run)
-        tally = Tally()
-        takers = [run.append, unfinished.take, *also, screen.show, tally.count]
+    invocation = Invocation(
+        verb=verb, cluster=cluster, work=work, decide=decide, beside=beside, closing=closing, changing=changing
+    )
+    return show(RecordStream(invocation, options), screen)
+
+
+def show(stream: RecordStream, screen: Screen) -> int:
+    """Run a verb that was called, show it, and return the exit code."""
+    invocation, store = stream.invocation, Store(continued=run_to_continue())
+    starting = start_verb(invocation, stream.reach, store=store, arguments=sys.argv[1:], revise=advised)
+    with starting as running, screen:
+        folder = running.run.folder
+        stream.begin(folder)
+        if running.run.unproven and invocation.verb in ACTED_ON:
+            sys.stderr.write(f"railbed: later commands need -c FILE for this run: {running.run.unproven.message}\n")
+        screen.begin(folder)
+        unfinished = KeptRun(running.run)
+        running.takers += [unfinished.take, screen.show]
         try:
-            targets = targets_of(cluster, changing=changing)
-            run_until_ended(_loop(targets, options, work, run, takers), screen.line.end)
+            with running.ending():
+                run_until_ended(running.complete(), screen.line.end)
         except KeyboardInterrupt:
-            _cut_short(run, "stopped", INTERRUPTED, screen, takers, closing)
+            _show_cut_short(running, screen)
             raise Interrupted(*unfinished.notes()) from None
-        except LeftEarly as left:
-            _cut_short(run, left.status, left.code, screen, takers, closing)
+        except LeftEarly:
+            _show_cut_short(running, screen)
             raise
         except BrokenPipeError:
-            run.finish("stopped", PIPE)
             raise
         except RailbedError as error:
-            run.append(events.ErrorReported(message=error.message))
-            _cut_short(run, "failed", exit_code(error), screen, takers, closing)
+            _show_cut_short(running, screen)
             _annotate(error, unfinished.notes())
             raise
         except BaseException as error:
-            run.finish("failed", BUG)
             _annotate(error, unfinished.notes())
             raise
-        return _complete(run, screen, decide(tally))
+        return _complete(running, screen)
 
 
-def _complete(run: OpenRun, screen: Screen, conclusion: Conclusion) -> int:
-    """Record the end of a run that completed its work, show it, and return the exit code."""
-    run.finish("done", conclusion.code)
-    screen.finish(run.folder)
+def _complete(running: RunningVerb, screen: Screen) -> int:
+    """Show the end of a run that completed its work, and return the exit code."""
+    screen.finish(running.run.folder)
+    conclusion = running.conclusion
     if conclusion.announced and conclusion.reason:
         screen.conclude(f"exit code {conclusion.code}: {conclusion.reason}")
     return conclusion.code
 
 
-def _cut_short(
-    run: OpenRun, status: Status, code: int, screen: Screen, takers: Sequence[Take], closing: Closing
-) -> None:
-    """Store and show the results of a run that did not complete, and record how it ended."""
-    try:
-        with suppress(OSError):  # the terminal was closed
-            for record in closing():
-                for take in takers:
-                    take(record)
-    finally:
-        run.finish(status, code)
-    with suppress(OSError):
-        screen.cut_short(run.folder)
+def _show_cut_short(running: RunningVerb, screen: Screen) -> None:
+    with suppress(OSError):  # the terminal was closed
+        screen.cut_short(running.run.folder)
 
 
 def _annotate(error: BaseException, notes: Iterable[str]) -> None:
     for note in notes:
         error.add_note(note)
-
-
-async def _loop(targets: Sequence[Target], options: Options, work: Work, run: OpenRun, takers: Sequence[Take]) -> None:
-    async with (
-        _connector(options, run) as connect,
-        Fleet(targets, connect, timeout=options.timeout) as fleet,
-        aclosing(work(fleet)) as records,
-    ):
-        async for plain in records:
-            record = advised(plain)
-            for take in takers:
-                take(record)
-
-
-@asynccontextmanager
-async def _connector(options: Options, run: OpenRun) -> AsyncIterator[Connector]:
-    with ExitStack() as stack:
-        folders = [run.raw, *([options.record] if options.record else [])]
-        recorders = [stack.enter_context(Recorder(folder)) for folder in folders]
-        if options.replay:
-            yield recording_connector(replay_connector(recording_folder(options.replay)), *recorders)
-        else:
-            async with live_connector() as live:
-                yield recording_connector(live, *recorders)
-
-
-def _keep_cluster(folder: Path, text: str) -> None:
-    if exists(folder) and (not is_folder(folder) or any(folder.iterdir())):
-        raise UsageError(f"{folder} is not empty", hint="choose a new folder to record to")
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with open(folder / "cluster.yaml", "w", encoding="utf-8", opener=for_us_alone) as file:
-            file.write(text)
-    except OSError as error:
-        raise UsageError(f"cannot record to {folder}: {os_reason(error)}") from error

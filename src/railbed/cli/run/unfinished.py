@@ -5,8 +5,8 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
+from railbed.api.kinds import has_checkpoint
 from railbed.cli.background.runs import to_report, to_resume
-from railbed.cli.run_kinds import has_checkpoint
 from railbed.model import events
 from railbed.model.record import Measurement, Record
 from railbed.model.text.amount import plural

@@ -7,7 +7,6 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from pathlib import Path
 
-from railbed.cli.hints import cluster_option
 from railbed.cli.run.signals import Interrupted, run_until_ended
 from railbed.cli.screens.base import Screen
 from railbed.cli.screens.json import JsonScreen
@@ -15,6 +14,7 @@ from railbed.lab.model import Spec
 from railbed.model import events
 from railbed.model.record import Event, Record
 from railbed.model.text.amount import plural
+from railbed.present.commands import cluster_option
 
 SHOWN_ELSEWHERE = (events.LabStatus, events.LabUp, events.Progress)
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from rich.text import Text
 
+from railbed.api.exits import FOUND
 from railbed.cli.console import SafeConsole
-from railbed.cli.exits import FOUND
 from railbed.cli.screens.base import Screen
 from railbed.cli.screens.gradients import PathLine
 from railbed.cli.screens.text import TextScreen

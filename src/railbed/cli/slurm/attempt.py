@@ -15,10 +15,11 @@ from contextlib import aclosing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
-from railbed.cli.background.runs import summary_of, to_resume
-from railbed.cli.exits import INTERRUPTED, OK
-from railbed.cli.options import Options
-from railbed.cli.run.perform import Beside, LeftEarly, Work, perform
+from railbed.api.exits import INTERRUPTED, OK
+from railbed.api.running import LeftEarly
+from railbed.api.stream import RecordStream
+from railbed.cli.background.runs import to_resume
+from railbed.cli.run.perform import show
 from railbed.cli.screens.base import Screen
 from railbed.cli.slurm.history import History, read_history
 from railbed.cli.slurm.watchdogs import take_reason, watchdogs
@@ -28,7 +29,7 @@ from railbed.launch.supervise import GaveUp
 from railbed.model import events
 from railbed.model.cluster import Cluster
 from railbed.model.record import Record
-from railbed.store import Status, run_to_continue, set_status
+from railbed.store import Status, run_to_continue, set_status, summary_of
 from railbed.train import recipes
 from railbed.train.departure import Departure
 from railbed.train.recipe import Recipe
@@ -210,17 +211,16 @@ async def _requeue(job: int, restarts: int) -> None:
             raise
 
 
-def perform_attempt(
-    attempt: Attempt, cluster: Cluster, options: Options, work: Work, *, screen: Screen, beside: Beside
-) -> int:
-    """Train in this start of the job, and return the exit code."""
+def show_attempt(attempt: Attempt, training: RecordStream, screen: Screen) -> int:
+    """Train in this start of the job, show it, and return the exit code."""
     attempt.require_progress()
+    invocation = training.invocation
 
     def in_job(fleet: Fleet) -> AsyncGenerator[Record, None]:
-        return attempt.of_job(work(fleet), fleet, cluster)
+        return attempt.of_job(invocation.work(fleet), fleet, invocation.cluster)
 
     try:
-        return perform("train", cluster, options, in_job, screen=screen, beside=beside)
+        return show(training.doing(in_job), screen)
     except LeftEarly as left:
         return attempt.leave(left)
 

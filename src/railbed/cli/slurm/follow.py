@@ -6,9 +6,9 @@ import asyncio
 import sys
 from pathlib import Path
 
-from railbed.cli.background.runs import OUTPUT, summary_of
+from railbed.api.exits import INTERRUPTED
+from railbed.cli.background.runs import OUTPUT
 from railbed.cli.background.view import conclude, show_records
-from railbed.cli.exits import INTERRUPTED
 from railbed.cli.run.signals import run_until_ended
 from railbed.cli.screens.base import Screen
 from railbed.cli.screens.choose import make_screen
@@ -20,6 +20,7 @@ from railbed.cli.slurm.stop import end_job
 from railbed.errors import UsageError
 from railbed.model.events import Notice
 from railbed.model.progress import progress
+from railbed.store import summary_of
 from railbed.store.run import RECORDS
 from railbed.store.run_cluster import cluster_to_read
 

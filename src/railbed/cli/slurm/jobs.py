@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from railbed.cli.exits import INTERRUPTED
+from railbed.api.exits import INTERRUPTED
 from railbed.errors import DeviceError, RailbedError, UsageError
 from railbed.store import RunSummary, set_status
 from railbed.store.submitted import JOB

@@ -6,15 +6,14 @@ import asyncio
 import sys
 from pathlib import Path
 
-from railbed.cli.background.runs import summary_of
-from railbed.cli.exits import INTERRUPTED, OK
+from railbed.api.exits import INTERRUPTED, OK
 from railbed.cli.run.signals import run_until_ended
 from railbed.cli.screens.json import JsonScreen
 from railbed.cli.screens.progress import working
 from railbed.cli.slurm.jobs import JobWatch, refuse_other_job, settle
 from railbed.errors import DeviceError
 from railbed.model.events import Stopped
-from railbed.store import RunSummary, set_status
+from railbed.store import RunSummary, set_status, summary_of
 from railbed.transport.queue import cancel_job, list_jobs, signal_job
 
 SAVE_SECONDS = 300.0

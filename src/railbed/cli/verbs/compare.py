@@ -13,11 +13,11 @@ from pydantic_core import to_json
 from rich.table import Table
 from rich.text import Text
 
+from railbed.api.exits import OK
+from railbed.cli.chosen import chosen_run
 from railbed.cli.console import SafeConsole
-from railbed.cli.exits import OK
 from railbed.cli.options import JsonOption
 from railbed.cli.pagefile import STANDARD_OUTPUT, write_page
-from railbed.cli.run_kinds import chosen_run
 from railbed.cli.screens.hanging import print_hanging
 from railbed.cli.screens.json import JsonScreen
 from railbed.cli.screens.progress import working

@@ -17,22 +17,15 @@ from pydantic import TypeAdapter, ValidationError
 from rich.text import Text
 
 from railbed import clusterfile
+from railbed.api.exits import DEVICE, FOUND
+from railbed.api.site import built_in_local, default_cluster, recorded_cluster_file
+from railbed.api.tally import Conclusion, Tally
 from railbed.cli.console import SafeConsole
-from railbed.cli.exits import DEVICE, FOUND
-from railbed.cli.hints import cluster_option, use_cluster_file
-from railbed.cli.options import (
-    DEFAULT_CLUSTER,
-    ClusterOption,
-    JsonOption,
-    Options,
-    RecordOption,
-    ReplayOption,
-    TimeoutOption,
-)
+from railbed.cli.hints import use_cluster_file
+from railbed.cli.options import ClusterOption, JsonOption, Options, RecordOption, ReplayOption, TimeoutOption
 from railbed.cli.run.perform import perform
-from railbed.cli.site import built_in_local, default_cluster, recorded_cluster_file, site_of_job
+from railbed.cli.site import site_of_job
 from railbed.cli.slurm.allocation import Allocation, read_allocation
-from railbed.cli.tally import Conclusion, Tally
 from railbed.discover.names import free_name
 from railbed.discover.observation import Location, location_of
 from railbed.discover.run import discover
@@ -46,6 +39,7 @@ from railbed.model.names import name_from
 from railbed.model.record import Change, Record
 from railbed.model.text.amount import plural
 from railbed.model.text.paths import expand_home, is_file
+from railbed.present.commands import DEFAULT_CLUSTER, cluster_option
 from railbed.store import followed, write_atomically
 from railbed.yamlfile.read import BYTE_ORDER_MARK
 

@@ -9,8 +9,9 @@ from typing import Annotated
 
 import typer
 
+from railbed.api.running import Work
 from railbed.cli.options import JsonOption, Options, TimeoutOption
-from railbed.cli.run.perform import Work, perform
+from railbed.cli.run.perform import perform
 from railbed.cli.screens.base import Screen
 from railbed.cli.screens.json import JsonScreen
 from railbed.cli.trained import TrainedModel, trained_model

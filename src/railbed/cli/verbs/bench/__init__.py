@@ -1,4 +1,4 @@
-"""railbed bench: `command.py` has the command, `notes.py` collects what it reports after the run.
+"""railbed bench: `command.py` has the options, the lists, and what is printed after the run.
 
 Read `command.py` first.
 """

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Annotated
 
@@ -13,40 +11,28 @@ from pydantic_core import to_json
 from rich.table import Table
 from rich.text import Text
 
+from railbed.api.exits import OK
+from railbed.api.site import built_in_local
+from railbed.api.stored import Run
+from railbed.api.verbs.bench import FIRST_VISIT, bench, save_baseline
 from railbed.bench import experiments, suites
 from railbed.bench.book import BENCH_BOOK
-from railbed.bench.compare.run import Ongoing
-from railbed.bench.compare.visits import RUNS, is_first_visit, read_first_visit
 from railbed.bench.judge import baseline
-from railbed.bench.run import BenchRequest, bench
 from railbed.bench.toolset import COLLECTIVES, tool_of
 from railbed.catalog import choose
+from railbed.cli.chosen import chosen_run
 from railbed.cli.console import SafeConsole
-from railbed.cli.exits import DEVICE, OK
 from railbed.cli.explain import explain_rule
-from railbed.cli.options import (
-    DEFAULT_CLUSTER,
-    ClusterOption,
-    JsonOption,
-    Options,
-    RecordOption,
-    ReplayOption,
-    TimeoutOption,
-)
-from railbed.cli.run.perform import perform
-from railbed.cli.run_kinds import chosen_run
+from railbed.cli.options import ClusterOption, JsonOption, Options, RecordOption, ReplayOption, TimeoutOption
+from railbed.cli.run.perform import show
 from railbed.cli.screens.bench import BenchScreen
 from railbed.cli.screens.json import JsonScreen
-from railbed.cli.site import built_in_local, given_cluster
-from railbed.cli.tally import Conclusion, Tally, conclude
-from railbed.cli.verbs.bench.experiment import run_experiment
-from railbed.cli.verbs.bench.notes import Noted
+from railbed.cli.site import given_cluster
 from railbed.errors import UsageError
-from railbed.fleet import Fleet
+from railbed.model.events import FirstVisitDone
 from railbed.model.limits import DEVICE_SECONDS
-from railbed.model.record import Record
 from railbed.model.text.amount import plural
-from railbed.store import RunKind
+from railbed.present.commands import DEFAULT_CLUSTER, cluster_option
 
 SuiteArgument = Annotated[str, typer.Argument(metavar="SUITE", help="A suite by name, or a file.")]
 ExperimentOption = Annotated[
@@ -66,7 +52,6 @@ SaveOption = Annotated[
 ExplainOption = Annotated[str | None, typer.Option("--explain", metavar="RULE", help="Explain a rule and exit.")]
 ListOption = Annotated[bool, typer.Option("--list", help="List the suites and tests, and exit.")]
 AllOption = Annotated[bool, typer.Option("--all", help="List every measurement and finding line by line.")]
-FIRST_VISIT = RunKind(noun="first visit of an experiment", fits=is_first_visit, hint=RUNS)
 
 
 def bench_command(
@@ -97,33 +82,19 @@ def bench_command(
     _refuse_contradictions(experiment, second_visit, save=save)
     site = given_cluster(cluster, replay) or built_in_local()
     baseline_file = baseline.path_beside(cluster or DEFAULT_CLUSTER)
-    first = read_first_visit(chosen_run(second_visit, FIRST_VISIT), site) if second_visit is not None else None
-    question = first.experiment if first else experiments.load(experiment) if experiment is not None else None
-    request = BenchRequest(
-        name=suite, suite=suites.load(suite), baseline=None if save else baseline.read(baseline_file)
-    )
-    options = Options(json=as_json, record=record, replay=replay, timeout=timeout, verbose=everything)
-    ongoing = Ongoing()
-
-    def work(fleet: Fleet) -> AsyncGenerator[Record, None]:
-        if question is not None:
-            name = first.name if first else experiment or ""
-            return run_experiment(site, fleet, question, name, first, ongoing=ongoing)
-        return bench(site, fleet, request)
-
-    noted = Noted()
-    code = perform(
-        "bench",
+    stream = bench(
         site,
-        options,
-        work,
-        decide=_conclude,
-        screen=JsonScreen() if as_json else BenchScreen(verbose=everything),
-        beside=noted.beside,
-        closing=request.judge if question is None else ongoing.judge,
-        changing=question is not None,
+        suite,
+        experiment=experiment,
+        second_visit=None if second_visit is None else chosen_run(second_visit, FIRST_VISIT),
+        baseline=None if save else baseline_file,
+        reach=Options(json=as_json, record=record, replay=replay, timeout=timeout, verbose=everything),
     )
-    _close(noted, site.name, baseline_file if save else None, noted.second_visit(cluster))
+    code = show(stream, JsonScreen() if as_json else BenchScreen(verbose=everything))
+    if save and (count := save_baseline(stream.run, baseline_file)):
+        _print_notice(f"{baseline_file}: {plural(count, 'measurement')} to judge later runs by")
+    if second_visit is None and experiment is not None:
+        _print_second_visit(stream.run, cluster)
     return code
 
 
@@ -135,24 +106,12 @@ def _refuse_contradictions(experiment: str | None, second_visit: str | None, *, 
         raise UsageError("an experiment has no baseline", hint="leave out --save-baseline")
 
 
-def _conclude(tally: Tally) -> Conclusion:
-    """Decide the exit code: 3 if nothing was measured."""
-    conclusion = conclude(tally)
-    return conclusion if conclusion.code != OK or tally.measured else Conclusion(DEVICE, "nothing was measured")
-
-
-def _close(noted: Noted, cluster: str, baseline_file: Path | None, next_step: str) -> None:
-    """Save the baseline if there is a file for it, and print what to do next."""
-    if baseline_file and noted.measured:
-        _save(baseline_file, noted, cluster)
-    if next_step:
-        _print_notice(next_step)
-
-
-def _save(path: Path, noted: Noted, cluster: str) -> None:
-    made = baseline.make_baseline(noted.measured, cluster=cluster, run=noted.folder.name, saved=time.time())
-    baseline.write(path, made)
-    _print_notice(f"{path}: {plural(len(made.measures), 'measurement')} to judge later runs by")
+def _print_second_visit(run: Run, cluster: Path | None) -> None:
+    """Print what to do before the second visit, and the command for it, if the run is a first visit."""
+    for event in run.events():
+        if isinstance(event, FirstVisitDone):
+            command = f"railbed bench --second-visit {run.id}{cluster_option(cluster)}"
+            _print_notice(f"{event.message}: {command}")
 
 
 def _print_notice(sentence: str) -> None:

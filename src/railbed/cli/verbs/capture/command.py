@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +12,6 @@ from railbed.cli.options import ClusterOption, JsonOption, Options, TimeoutOptio
 from railbed.errors import UsageError
 from railbed.model.limits import DEVICE_SECONDS
 
-DEFAULT_SECONDS = 10.0
 FilesArgument = Annotated[list[Path] | None, typer.Argument(metavar="FILE", help="Further files for --from.")]
 NodesOption = Annotated[str, typer.Option("--nodes", metavar="NAME,…", help="Only these nodes. [default: all]")]
 RailOption = Annotated[list[str] | None, typer.Option("--rail", metavar="NAME", help="Only this rail; repeatable.")]
@@ -73,29 +73,38 @@ def capture_command(
 
     Example: railbed capture --with bench
     """
-    from railbed.capture.plan import EVERYTHING_BYTES, Limits
-    from railbed.capture.run import CaptureRequest
-    from railbed.cli.verbs.capture.run import capture_cluster, explain_named, read_files, refuse_target
+    from railbed.api.verbs.capture import capture, read_capture, refuse_target
+    from railbed.capture.plan import EVERYTHING_BYTES
+    from railbed.cli.site import given_cluster
+    from railbed.cli.verbs.capture.run import cluster_to_record, explain_named, show_capture
 
     if explain:
         return explain_named(explain, as_json=as_json)
-    options = Options(json=as_json, timeout=timeout, verbose=everything)
+    inputs = [*(from_files or ()), *(files or ())]
     if export:
-        refuse_target(export, [*(from_files or ()), *(files or ())], force=force)
+        refuse_target(export, inputs, force=force)
     if from_files:
         _refuse_mixtures({"--nodes": nodes, "--rail": rails, "--for": seconds, "--with": stream})
-        return read_files([*from_files, *(files or ())], cluster, options, export)
+        reading = read_capture(inputs, given_cluster(cluster, None), export=export, force=force)
+        return show_capture(reading, None, as_json=as_json, everything=everything)
     if files:
         raise UsageError(f"unexpected argument {str(files[0])!r}", hint=f"to read a recording: --from {files[0]}")
-    limits = Limits(
-        seconds=seconds if seconds is not None or stream else DEFAULT_SECONDS,
+    stop = asyncio.Event()
+    recording = capture(
+        cluster_to_record(cluster, timeout),
+        nodes=[name.strip() for name in nodes.split(",") if name.strip()],
+        rails=rails or (),
+        seconds=seconds,
         packets=packets,
-        bytes=size,
+        ring_bytes=size,
         snap_length=EVERYTHING_BYTES if full else snap,
+        stream=stream,
+        export=export,
+        force=force,
+        stop=stop,
+        reach=Options(json=as_json, timeout=timeout),
     )
-    names = [name.strip() for name in nodes.split(",") if name.strip()]
-    request = CaptureRequest(nodes=names, rails=rails or (), limits=limits, export=export)
-    return capture_cluster(cluster, request, options, stream)
+    return show_capture(recording, stop, as_json=as_json, everything=everything)
 
 
 def _refuse_mixtures(wanted: dict[str, object]) -> None:

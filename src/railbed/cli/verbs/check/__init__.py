@@ -1,4 +1,4 @@
-"""railbed check: `command.py` has the options, `run.py` the work, `explain.py` and `prove.py` the two other modes.
+"""railbed check: `command.py` has the options, `run.py` the work.
 
 Read `command.py` first.
 """

@@ -1,55 +1,38 @@
-"""The work of `railbed check`: choose rules and cluster, and check, explain or prove."""
+"""The work of `railbed check`: choose the cluster, and check, prove or explain."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
+from railbed.api.site import built_in_local
+from railbed.api.verbs.check import LISTING, check
 from railbed.catalog import choose
-from railbed.check.book import CHECK_BOOK, usual_checks
-from railbed.check.run import check
-from railbed.cli.background.runs import jobs_in_progress
+from railbed.check.book import CHECK_BOOK
 from railbed.cli.explain import explain_rule
 from railbed.cli.options import Options
-from railbed.cli.run.perform import perform
+from railbed.cli.run.perform import show
 from railbed.cli.screens.choose import make_screen
 from railbed.cli.site import given_cluster
-from railbed.cli.tally import conclude_check
-from railbed.fleet import Fleet
 from railbed.model.cluster import Cluster
-from railbed.model.record import Record
-from railbed.probes.outputs import all_probes
-from railbed.rules.rule import Rule
 
 
 def explain_named(name: str, *, as_json: bool) -> int:
     """Explain a rule."""
-    return explain_rule(_rule(name), as_json=as_json)
+    return explain_rule(choose(CHECK_BOOK.rules, name, kind="rule", listing=LISTING), as_json=as_json)
 
 
 def check_cluster(
     file: Path | None, options: Options, rules: Sequence[str], *, prove: str | None, every_pair: bool
 ) -> int:
     """Check a cluster by some rules, or by all, and return the exit code."""
-    chosen = [_rule(name) for name in rules] if rules else usual_checks()
-    if prove is not None:
-        # Imported here because training takes as long to load as a small cluster takes to answer.
-        from railbed.cli.verbs.check.prove import prove_command
-
-        return prove_command(prove, given_cluster(file, options.replay), chosen, options, every_pair=every_pair)
     from_file = given_cluster(file, options.replay)
-    wanted = from_file or _local_cluster(options.timeout)
-    # A full check of a cluster with rails also records probes that no rule needs, as evidence for bug reports.
-    extra = () if rules or not any(wanted.ports()) else all_probes().values()
-
-    def work(fleet: Fleet) -> AsyncGenerator[Record, None]:
-        runs = {} if options.replay else jobs_in_progress()
-        return check(wanted, fleet, chosen, extra_probes=extra, every_pair=every_pair, runs=runs)
-
+    # Nothing can be proved about one machine, so that it need not be discovered.
+    cluster = from_file or (built_in_local() if prove else _local_cluster(options.timeout))
+    stream = check(cluster, rules=rules, prove=prove, every_pair=every_pair, reach=options)
     configurable = from_file is not None and not options.replay
-    screen = make_screen(as_json=options.json, verbose=options.verbose, cluster=wanted, configurable=configurable)
-    return perform("check", wanted, options, work, decide=conclude_check, screen=screen)
+    screen = make_screen(as_json=options.json, verbose=options.verbose, cluster=cluster, configurable=configurable)
+    return show(stream, screen)
 
 
 def _local_cluster(timeout: float) -> Cluster:
@@ -57,7 +40,3 @@ def _local_cluster(timeout: float) -> Cluster:
     from railbed.cli.local import local_cluster
 
     return local_cluster(timeout)
-
-
-def _rule(name: str) -> Rule[Any]:
-    return choose(CHECK_BOOK.rules, name, kind="rule", listing="docs/reference/checks.md lists them")

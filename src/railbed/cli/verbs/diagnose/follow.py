@@ -11,8 +11,8 @@ from typing import Protocol
 
 from rich.text import Text
 
+from railbed.api.exits import INTERRUPTED
 from railbed.cli.console import SafeConsole
-from railbed.cli.exits import INTERRUPTED
 from railbed.cli.run.signals import run_until_ended
 from railbed.cli.screens.hanging import print_hanging
 from railbed.cli.screens.json import JsonScreen

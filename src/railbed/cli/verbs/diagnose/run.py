@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from itertools import pairwise
-from pathlib import Path
+from collections.abc import Iterable
+from dataclasses import dataclass
 
+from railbed.api.exits import FOUND, OK
+from railbed.api.kinds import SAMPLED
+from railbed.api.verbs.diagnose import cluster_file_of, judge_run
 from railbed.catalog import choose
-from railbed.cli.exits import FOUND, OK
+from railbed.cli.chosen import chosen_run
 from railbed.cli.explain import explain_rule
-from railbed.cli.hints import advised, use_cluster_file
-from railbed.cli.run_kinds import SAMPLED, chosen_run
+from railbed.cli.hints import use_cluster_file
 from railbed.cli.screens.json import JsonScreen
 from railbed.cli.verbs.diagnose.since import moment
 from railbed.diagnose.book import DIAGNOSE_BOOK
-from railbed.diagnose.evidence import Evidence
-from railbed.errors import ClusterFileError, UsageError
-from railbed.model.cluster import Cluster
 from railbed.model.record import Finding, Verdict
-from railbed.rules.engine import judge
-from railbed.store.run_cluster import cluster_to_read
 from railbed.store.timeline import Timeline
-
-CLUSTER_OPTIONS = ("-c", "--cluster")
 
 
 def explain_named(name: str, *, as_json: bool) -> int:
@@ -46,14 +39,15 @@ def diagnose_run(name: str | None, request: DiagnoseRequest) -> int:
     """Diagnose a run and return the exit code."""
     folder = chosen_run(name, SAMPLED)
     timeline = Timeline(folder)
+    use_cluster_file(cluster_file_of(timeline.summary.arguments))
     since = None if request.since is None else moment(request.since, timeline.end)
     if request.follow and timeline.live:
         # Imported here because few need it.
         from railbed.cli.verbs.diagnose.follow import JsonView, TextView, follow_run
 
         view = JsonView() if request.json else TextView(timeline, everything=request.everything, since=since)
-        return _exit_code(follow_run(folder, timeline, lambda: _judged(folder, timeline, since), view))
-    findings = _judged(folder, timeline, since)
+        return _exit_code(follow_run(folder, timeline, lambda: judge_run(folder, timeline, since=since), view))
+    findings = judge_run(folder, timeline, since=since)
     if request.json:
         screen = JsonScreen()
         for finding in findings:
@@ -68,50 +62,3 @@ def diagnose_run(name: str | None, request: DiagnoseRequest) -> int:
 
 def _exit_code(findings: Iterable[Finding]) -> int:
     return FOUND if any(finding.verdict is Verdict.FAIL for finding in findings) else OK
-
-
-def _judged(folder: Path, timeline: Timeline, since: float | None) -> list[Finding]:
-    """Return the findings about a run from a moment on; those about no time are about all of it."""
-    if not timeline.series():
-        raise UsageError(
-            f"{folder.name} has no time series to diagnose", hint="`railbed train` and `railbed watch` record them"
-        )
-    findings = verdicts_of(folder, timeline)
-    if since is None:
-        return findings
-    return [finding for finding in findings if finding.until is None or finding.until >= since]
-
-
-def verdicts_of(folder: Path, timeline: Timeline) -> list[Finding]:
-    """Return the verdicts about a run, with commands that can be pasted as they are."""
-    use_cluster_file(_cluster_file(timeline.summary.arguments))
-    cluster = _cluster(folder)
-    return list(_addressed(judge(DIAGNOSE_BOOK, Evidence(cluster, timeline)), timeline.summary.id))
-
-
-def _cluster(folder: Path) -> Cluster:
-    try:
-        return cluster_to_read(folder)
-    except ClusterFileError as error:
-        raise UsageError(
-            f"{folder.name} has no readable copy of its cluster file: {str(error).splitlines()[0]}",
-            hint="the run was changed or damaged: restore the file, or diagnose another run",
-        ) from error
-
-
-def _addressed(findings: Iterable[Finding], run: str) -> Iterable[Finding]:
-    for finding in findings:
-        record = advised(replace(finding, remedy=finding.remedy.replace(" RUN`", f" {run}`")))
-        if isinstance(record, Finding):
-            yield record
-
-
-def _cluster_file(arguments: Sequence[str]) -> Path | None:
-    """Return the cluster file that a run was started with; None for the default."""
-    for word, following in pairwise([*arguments, ""]):
-        option, _, value = word.partition("=")
-        if option in CLUSTER_OPTIONS and (value or following):
-            return Path(value or following)
-        if word.startswith("-c") and not word.startswith("--") and len(word) > 2:
-            return Path(word[2:])
-    return None

@@ -11,9 +11,8 @@ from typing import TypeVar
 import typer
 from rich.text import Text
 
-from railbed.cli.background.runs import begun
+from railbed.api.exits import DEVICE, FOUND, OK
 from railbed.cli.console import SafeConsole
-from railbed.cli.exits import DEVICE, FOUND, OK
 from railbed.cli.run.signals import run_until_ended
 from railbed.cli.screens.json import JsonScreen
 from railbed.cli.site import given_cluster
@@ -28,6 +27,7 @@ from railbed.model.text.amount import size
 from railbed.model.text.printable import printable
 from railbed.present.wording import moment
 from railbed.store import NEWEST, RunSummary, is_own_folder, list_runs, remove_run, runs_folder, similar_names
+from railbed.store.find import begun
 from railbed.store.run_cluster import ForeignRun, cluster_to_act_on
 from railbed.transport.base import Target, targets_of
 from railbed.transport.connect import live_connector

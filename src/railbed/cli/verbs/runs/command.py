@@ -10,15 +10,18 @@ from typing import Annotated
 import typer
 from pydantic_core import to_json
 
-from railbed.cli.background.runs import summary_of, training_run
+from railbed.api.kinds import ATTACHABLE, IN_PROGRESS
+from railbed.api.stored import runs as stored_runs
+from railbed.api.stored import summary_of
+from railbed.cli.background.runs import training_run
+from railbed.cli.chosen import chosen_run
 from railbed.cli.console import SafeConsole
 from railbed.cli.options import JsonOption
 from railbed.cli.run.unfinished import next_command
-from railbed.cli.run_kinds import ATTACHABLE, IN_PROGRESS, chosen_run
 from railbed.cli.screens.runs import RunRow, show_continuation, show_runs
 from railbed.cli.slurm.listing import read_jobs
 from railbed.errors import UsageError
-from railbed.store import RunSummary, Status, find_run, list_runs
+from railbed.store import RunSummary, Status, find_run
 from railbed.store.submitted import was_submitted
 
 UNFINISHED: Mapping[Status, str] = {"died": "was killed", "stopped": "was stopped", "failed": "failed"}
@@ -78,7 +81,7 @@ def runs_command(
         raise UsageError("RUN, --keep, --yes and --cluster are only for --clean", hint="add --clean")
     if attach is not None or stop is not None:
         return _attach_or_stop(attach, stop, as_json=as_json)
-    runs = list_runs()
+    runs = [run.summary for run in stored_runs()]
     jobs = read_jobs(runs)
     if as_json:
         for run in runs:

@@ -11,11 +11,11 @@ from typing import Annotated
 
 import typer
 
-from railbed.cli.background.runs import begun
-from railbed.cli.exits import OK
+from railbed.api.exits import OK
+from railbed.api.kinds import SUBMITTED_TRAINING
+from railbed.cli.chosen import chosen_run
 from railbed.cli.options import JsonOption
 from railbed.cli.run.signals import run_until_ended
-from railbed.cli.run_kinds import SUBMITTED_TRAINING, chosen_run
 from railbed.cli.screens.json import JsonScreen
 from railbed.cli.slurm.follow import follow_job, to_attach_job, to_stop_job
 from railbed.cli.slurm.lookup import job_in
@@ -25,6 +25,7 @@ from railbed.cli.verbs.submit.words import checked_words, refuse_recipe, split_r
 from railbed.errors import DeviceError, ParseError, RailbedError, TimedOut, UsageError
 from railbed.model.events import Submitted
 from railbed.store import new_run, runs_folder, set_status, write_atomically
+from railbed.store.find import begun
 from railbed.store.ownership import refuse_replaceable, require_private_run
 from railbed.store.run import ABOUT, PRIVATE
 from railbed.store.run_cluster import require_own_training
@@ -163,12 +164,18 @@ def _refuse_size(request: JobRequest) -> None:
         )
 
 
+def _new_folder(verb: str) -> Path:
+    """Make the folder of a run that waits for its job."""
+    run = new_run(verb, cluster_name=CLUSTER, arguments=sys.argv[1:], status="waiting")
+    return runs_folder().absolute() / run.id
+
+
 def _submit(request: JobRequest, verb: str, command: list[str], before: Path | None) -> tuple[Path, int]:
     """Write the script into the run's folder, and submit it; a new run that is refused leaves nothing."""
     batch_script(request, verb, command, run=Path("/"), folder=Path("/"))  # raises before anything is created
     _refuse_folder(before or runs_folder().absolute() / verb)
     _refuse_size(request)
-    folder = before or runs_folder().absolute() / new_run(verb, cluster_name=CLUSTER, status="waiting").id
+    folder = before or _new_folder(verb)
     about = (folder / ABOUT).read_bytes() if before else None
     try:
         require_private_run(folder)

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from railbed.api.site import built_in_local
 from railbed.cli.background.detach import detach_process
 from railbed.cli.background.runs import refuse_mixtures
 from railbed.cli.options import ClusterOption, JsonOption, Options, TimeoutOption
-from railbed.cli.site import built_in_local, given_cluster
+from railbed.cli.site import given_cluster
 from railbed.cli.verbs.train.options import (
     AttachOption,
     DetachOption,
@@ -33,7 +34,7 @@ from railbed.model.cluster import Cluster
 from railbed.model.limits import DEVICE_SECONDS
 
 if TYPE_CHECKING:
-    from railbed.cli.verbs.train.resume import EarlierRun
+    from railbed.api.train.earlier import EarlierRun
 
 
 def train_command(
@@ -92,7 +93,7 @@ def _place(resume: str | None, cluster: Path | None, *, from_start: bool) -> tup
     """Return the run to continue, if any, and where to train."""
     if resume is None:
         return None, given_cluster(cluster, None) or built_in_local()
-    from railbed.cli.verbs.train.resume import earlier_run, site_of  # loads what only a run that continues needs
+    from railbed.cli.verbs.train.resume import run_to_resume, site_of  # loads what only a run that continues needs
 
-    earlier = earlier_run(resume, from_start=from_start)
+    earlier = run_to_resume(resume, from_start=from_start)
     return earlier, site_of(earlier, cluster)

@@ -8,8 +8,8 @@ from dataclasses import asdict
 
 from rich.text import Text
 
+from railbed.api.exits import OK
 from railbed.cli.console import SafeConsole
-from railbed.cli.exits import OK
 from railbed.model.text.printable import clean
 from railbed.train.data.prepare import PreparedData
 from railbed.train.data.show import Passage, sequences

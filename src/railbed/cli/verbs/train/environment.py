@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from rich.table import Table
 from rich.text import Text
 
+from railbed.api.exits import DEVICE, OK
 from railbed.cli.console import SafeConsole
-from railbed.cli.exits import DEVICE, OK
 from railbed.cli.run.signals import run_until_ended
 from railbed.fleet import Fleet, read_facts
 from railbed.launch.fabric import FACTS, NodeFabric, fabric_of

@@ -9,11 +9,12 @@ from pathlib import Path
 
 from rich.table import Table
 
+from railbed.api.exits import OK
+from railbed.api.site import built_in_local
 from railbed.cli.background.attach import attach_run
 from railbed.cli.background.stop import stop_run
 from railbed.cli.console import SafeConsole
-from railbed.cli.exits import OK
-from railbed.cli.site import built_in_local, given_cluster
+from railbed.cli.site import given_cluster
 from railbed.cli.verbs.train.environment import show_env
 from railbed.cli.verbs.train.start import prepared_data
 from railbed.train import recipes

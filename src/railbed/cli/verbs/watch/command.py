@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from railbed.cli.options import DEFAULT_CLUSTER, ClusterOption, JsonOption, TimeoutOption
-from railbed.cli.run_kinds import WATCHABLE, chosen_run
-from railbed.cli.site import built_in_local, default_cluster, given_cluster
+from railbed.api.kinds import WATCHABLE
+from railbed.api.site import built_in_local, default_cluster
+from railbed.cli.chosen import chosen_run
+from railbed.cli.options import ClusterOption, JsonOption, TimeoutOption
+from railbed.cli.site import given_cluster
 from railbed.cli.verbs.watch.options import (
     AddressOption,
     ExporterOption,
@@ -22,6 +24,7 @@ from railbed.cli.verbs.watch.page import LOCAL, PageRequest
 from railbed.cli.verbs.watch.token import own_token
 from railbed.errors import UsageError
 from railbed.model.limits import DEVICE_SECONDS
+from railbed.present.commands import DEFAULT_CLUSTER
 from railbed.store import list_runs, runs_folder
 
 SWITCH_SECONDS = 5.0

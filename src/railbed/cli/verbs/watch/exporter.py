@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from contextlib import aclosing
 
-from railbed.cli.exits import OK
+from railbed.api.exits import OK
 from railbed.cli.run.signals import run_until_ended
 from railbed.cli.screens.json import JsonScreen
 from railbed.errors import UsageError

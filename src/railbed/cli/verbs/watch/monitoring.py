@@ -9,7 +9,7 @@ import socket
 import sys
 from pathlib import Path
 
-from railbed.cli.exits import OK
+from railbed.api.exits import OK
 from railbed.cli.screens.json import JsonScreen
 from railbed.model.cluster import Cluster
 from railbed.model.events import FilesRendered

@@ -5,24 +5,23 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
-from collections.abc import AsyncGenerator, Callable, Iterator
-from contextlib import AsyncExitStack, aclosing, contextmanager
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, aclosing
 from dataclasses import replace
 from pathlib import Path
 
+from railbed.api.verbs.watch import watch
 from railbed.cli.options import Options
-from railbed.cli.run.perform import perform
-from railbed.cli.run.series import RunSeries
+from railbed.cli.run.perform import show
 from railbed.cli.screens.json import JsonScreen
 from railbed.cli.screens.watch import WatchScreen
-from railbed.cli.verbs.watch.page import listening, page_beside
-from railbed.cli.verbs.watch.records import Samples
+from railbed.cli.verbs.watch.page import PageRequest, listening, page_beside
 from railbed.cli.verbs.watch.view import DRAW_SECONDS, ViewRequest
 from railbed.fleet import Fleet
 from railbed.model.cluster import Cluster
 from railbed.model.record import Record
 from railbed.store.timeline import Timeline
-from railbed.watch.run import watch
+from railbed.store.timeline.samples import Samples
 
 
 def watch_cluster(cluster: Cluster, request: ViewRequest, *, timeout: float) -> int:
@@ -32,38 +31,28 @@ def watch_cluster(cluster: Cluster, request: ViewRequest, *, timeout: float) -> 
 
 
 def _sample_into_run(cluster: Cluster, request: ViewRequest, *, timeout: float) -> int:
-    series = RunSeries(request.interval or 1.0)
+    interval = request.interval or 1.0
     screen = JsonScreen() if request.json else WatchScreen()
-    folders: list[Path] = []
-
-    @contextmanager
-    def beside(run: Path) -> Iterator[Callable[[Record], None]]:
-        folders.append(run)
-        with series.stored_in(run):
-            yield _nothing
+    options = Options(json=request.json, timeout=timeout)
+    sampling = watch(cluster, interval=interval, seconds=request.seconds, reach=options)
 
     def work(fleet: Fleet) -> AsyncGenerator[Record, None]:
-        return _shown(cluster, fleet, series, screen, request, folders[0])
+        folder = shown.run.folder
+        view = Printer(screen, folder, interval) if isinstance(screen, JsonScreen) else screen
+        return _shown(sampling.invocation.work(fleet), view, folder, request.page)
 
-    options = Options(json=request.json, timeout=timeout)
-    return perform("watch", cluster, options, work, screen=screen, beside=beside)
+    shown = sampling.doing(work)
+    return show(shown, screen)
 
 
 async def _shown(
-    cluster: Cluster,
-    fleet: Fleet,
-    series: RunSeries,
-    screen: JsonScreen | WatchScreen,
-    request: ViewRequest,
-    folder: Path,
+    records: AsyncGenerator[Record, None], view: Printer | WatchScreen, folder: Path, page: PageRequest | None
 ) -> AsyncGenerator[Record, None]:
     """Yield the records of sampling; the samples are read back from the run to show them."""
-    view = Printer(screen, folder, series.interval) if isinstance(screen, JsonScreen) else screen
     async with AsyncExitStack() as stack:
-        await stack.enter_async_context(page_beside(folder, request.page))
+        await stack.enter_async_context(page_beside(folder, page))
         redrawing = asyncio.create_task(_repeat(view))
         stack.push_async_callback(_end, redrawing)
-        records = watch(cluster, fleet, series.take, interval=series.interval, seconds=request.seconds)
         await stack.enter_async_context(aclosing(records))
         async for record in await stack.enter_async_context(aclosing(while_shown(records, redrawing))):
             yield record
@@ -117,7 +106,3 @@ async def _repeat(view: Printer | WatchScreen) -> None:
 async def _end(task: asyncio.Task[None]) -> None:
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
-
-
-def _nothing(_record: Record) -> None:
-    pass

@@ -9,16 +9,16 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
 
-from railbed.cli.exits import INTERRUPTED, OK
+from railbed.api.exits import INTERRUPTED, OK
 from railbed.cli.run.signals import run_until_ended
 from railbed.cli.screens.json import JsonScreen
 from railbed.cli.screens.watch import WatchScreen
 from railbed.cli.verbs.watch.page import PageRequest, page_beside
-from railbed.cli.verbs.watch.records import Samples, stored_records
 from railbed.errors import UsageError
 from railbed.model.record import Record
 from railbed.store import read_run_in
 from railbed.store.timeline import Timeline
+from railbed.store.timeline.samples import Samples, stored_records
 
 ENDED_INTERVAL = 60.0
 """Of measurements, for a run that has ended; a run in progress has one every second."""

@@ -1,4 +1,4 @@
-"""railbed check --prove: judges the rules, then sends traffic between the nodes and shows which way it took.
+"""What `check` proves with traffic of its own: it sends some between the nodes and shows which way it took.
 
 `training` sends gradients and shows whether RDMA carried them. `path` sends a marked RDMA stream and shows hop by hop
 whether it used the lossless queue.
@@ -8,23 +8,15 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from typing import Any
 
 from railbed.bench.path.run import prove_path
-from railbed.check.run import check
-from railbed.cli.background.runs import jobs_in_progress
-from railbed.cli.options import Options
-from railbed.cli.run.perform import perform
-from railbed.cli.screens.choose import make_screen
-from railbed.cli.tally import conclude_check
 from railbed.errors import DeviceError, UsageError
 from railbed.fleet import Fleet
 from railbed.model import events
 from railbed.model.cluster import Cluster
 from railbed.model.record import Finding, Record, Verdict
-from railbed.rules.rule import Rule
 from railbed.train import recipes
 from railbed.train.network.verdict import CHECK, EXPECTED, WHY
 from railbed.train.run import TrainRequest, train
@@ -34,37 +26,15 @@ LOAD = ("steps=12", "traffic.gradient_bytes=2000000", "traffic.steps_per_second=
 """Two seconds, and slow enough for counters that a card updates only occasionally."""
 
 
-def prove_command(
-    what: str, cluster: Cluster | None, checks: Sequence[Rule[Any]], options: Options, *, every_pair: bool
-) -> int:
-    """Check and prove; return the exit code."""
+def proof_of(what: str, cluster: Cluster, *, replayed: bool) -> Proof:
+    """Return what proves something about a cluster; raise UsageError if that is impossible."""
     if what not in PROOFS:
         raise UsageError(f"{what!r} cannot be proved", hint="--prove takes `training` or `path`")
-    if options.replay:
+    if replayed:
         raise UsageError("a recording carries no traffic", hint="leave out --replay")
-    if cluster is None or len(cluster.nodes) < 2:
+    if len(cluster.nodes) < 2:
         raise UsageError("proving needs at least two nodes", hint="use a --cluster FILE with at least two nodes")
-    screen = make_screen(as_json=options.json, verbose=options.verbose, cluster=cluster, configurable=True)
-    return perform(
-        "check",
-        cluster,
-        options,
-        lambda fleet: _work(cluster, fleet, checks, every_pair, PROOFS[what]),
-        decide=conclude_check,
-        screen=screen,
-    )
-
-
-async def _work(
-    cluster: Cluster, fleet: Fleet, checks: Sequence[Rule[Any]], every_pair: bool, prove: Proof
-) -> AsyncGenerator[Record, None]:
-    checking = check(cluster, fleet, checks, every_pair=every_pair, runs=jobs_in_progress())
-    async with aclosing(checking) as records:
-        async for record in records:
-            yield record
-    async with aclosing(prove(cluster, fleet)) as records:
-        async for record in records:
-            yield record
+    return PROOFS[what]
 
 
 async def _prove_training(cluster: Cluster, fleet: Fleet) -> AsyncGenerator[Record, None]:

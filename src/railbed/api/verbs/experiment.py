@@ -1,4 +1,4 @@
-"""Experiments on the command line: arms that configure devices get their changes from configure's own plan."""
+"""Experiments, whose arms configure devices: they get their changes from the plan of configure."""
 
 from __future__ import annotations
 

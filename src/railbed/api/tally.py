@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from railbed.cli.exits import DEVICE, FOUND, OK
+from railbed.api.exits import DEVICE, FOUND, OK
 from railbed.model import events
 from railbed.model.record import Change, Finding, Measurement, Record, Verdict
 from railbed.model.text.amount import plural

@@ -7,7 +7,6 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 from railbed.check.changed import Changes, LaunchState, changes_since
-from railbed.cli.run.alongside import alongside
 from railbed.errors import RailbedError
 from railbed.fleet import Fleet
 from railbed.model import events
@@ -15,6 +14,7 @@ from railbed.model.cluster import Cluster
 from railbed.model.record import Record, Verdict
 from railbed.present.changed import explain_restart
 from railbed.present.wording import listed
+from railbed.watch.alongside import alongside
 
 
 class RestartChecks:

@@ -1,12 +1,10 @@
-"""Which runs each verb can use, for `newest`; and the run that a user names, which is printed if it was `newest`."""
+"""Which runs each verb can use, for `newest`."""
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
-from railbed.errors import UsageError
-from railbed.store import ANY_RUN, NEWEST, RunKind, RunSummary, find_run, is_own_folder, record_lines
+from railbed.store import RunKind, RunSummary, is_own_folder, record_lines
 from railbed.store.run import SERIES
 from railbed.store.submitted import was_submitted
 
@@ -14,22 +12,6 @@ STARTS_TRAINING = "`railbed train` starts one"
 BEGAN = (b'"name":"training"',)
 CHECKPOINTS = (b'"name":"checkpoint"', b'"name":"resumed"')
 WEIGHTS = (*CHECKPOINTS, b'"name":"exported"')
-
-
-def chosen_run(name: str | None, kind: RunKind = ANY_RUN, otherwise: RunKind | None = None) -> Path:
-    """Return the folder of the run that a user names; for `newest`, print which run that is.
-
-    If there is no run of this kind, `newest` is the newest of the other kind.
-    """
-    try:
-        folder = find_run(name, kind)
-    except UsageError:
-        if name != NEWEST or otherwise is None:
-            raise
-        return chosen_run(name, otherwise)
-    if name == NEWEST:
-        sys.stderr.write(f"newest {kind.noun}: {folder.name}\n")
-    return folder
 
 
 def has_checkpoint(folder: Path) -> bool:

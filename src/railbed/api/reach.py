@@ -1,0 +1,26 @@
+"""How a verb reaches the devices: itself or from a recording, and for how long."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from railbed.model.limits import DEVICE_SECONDS
+
+if TYPE_CHECKING:
+    from railbed.transport.recent import RecentOutputs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reach:
+    """How a verb reaches the devices of a cluster."""
+
+    timeout: float = DEVICE_SECONDS
+    """Seconds that each device has to answer; raising it also raises the limit of each command."""
+    record: Path | None = None
+    """Also save every output of every device in this new folder."""
+    replay: Path | None = None
+    """Read a recording, or the folder of a run, instead of the devices."""
+    recent: RecentOutputs | None = None
+    """What the devices printed just before the run."""

@@ -1,0 +1,182 @@
+"""`railbed.configure` and `railbed.undo`: make a cluster right, and take that back."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable, Sequence
+from inspect import isawaitable
+from pathlib import Path
+
+from railbed.api.clusters import ClusterLike, cluster_words, required_cluster
+from railbed.api.exits import DEVICE, FOUND
+from railbed.api.reach import Reach
+from railbed.api.running import Invocation, Work
+from railbed.api.stored import Run, folder_of
+from railbed.api.stream import RecordStream
+from railbed.api.tally import Conclusion, Tally
+from railbed.api.verbs.check import LISTING
+from railbed.catalog import choose
+from railbed.check.book import CHECK_BOOK, usual_checks
+from railbed.configure.journal import ChangeJournal
+from railbed.configure.request import ConfigureRequest
+from railbed.configure.run import checks_with_fixes
+from railbed.configure.run import configure as configure_devices
+from railbed.configure.undo import undo as undo_changes
+from railbed.configure.undo_choice import undo_request, undoable
+from railbed.configure.wheels import Wheels
+from railbed.errors import UsageError
+from railbed.model.cluster import Cluster
+from railbed.model.text.amount import plural
+from railbed.store import NEWEST, Store
+from railbed.transport.base import targets_of
+
+Confirm = Callable[[str], bool | Awaitable[bool]]
+"""Gets the question that the command asks, once the changes have been yielded, and returns whether to go on."""
+
+
+def configure(
+    cluster: ClusterLike = None,
+    *,
+    apply: bool = False,
+    rules: Sequence[str] = (),
+    only: Sequence[str] = (),
+    render: Path | None = None,
+    wheels: Path | None = None,
+    confirm: Confirm | None = None,
+    reach: Reach | None = None,
+    store: Store | None = None,
+) -> RecordStream:
+    """Plan the changes that fix what `check` reports; with `apply`, make them and check again.
+
+    Yields the changes of each device; with `apply` also the outcome on each, and the findings afterwards. A device that
+    can no longer be reached restores itself, and `undo` restores all that a run changed.
+
+    `rules` chooses the fixes of these rules, also those that need a decision; `only` names the devices to change.
+    `render` writes the changes to files in a folder, to apply them by hand. `wheels` is a folder from which Python
+    environments are installed, in place of a package index. `confirm` is asked once before anything is changed;
+    without it, the changes are made.
+    """
+    reach, store = reach or Reach(), store or Store()
+    if apply and render:
+        raise UsageError("--apply and --render do not go together", hint="give one of them")
+    if wheels and render:
+        raise UsageError("--wheels goes only with --apply", hint="a script cannot send them")
+    if apply:
+        _refuse_recording(reach)
+    site = required_cluster(cluster, reach, "configure")
+    named = [choose(CHECK_BOOK.rules, name, kind="rule", listing=LISTING) for name in rules]
+    journal = _journal_of(site)
+    request = ConfigureRequest(
+        checks=named or checks_with_fixes(usual_checks()),
+        callbacks=journal.callbacks(_confirming(confirm), render, store.folder),
+        mode="apply" if apply else "render" if render else "show",
+        named={rule.name for rule in named},
+        only=named_devices(site, only),
+        wheels=Wheels.from_folder(wheels) if wheels else None,
+    )
+    invocation = _invocation(site, journal, lambda fleet: configure_devices(site, fleet, request), changing=apply)
+    words = ["configure", *(["--apply"] if apply else []), *_words("--rule", rules), *_words("--only", only)]
+    return RecordStream(invocation, reach, store, [*words, *cluster_words(cluster)])
+
+
+def undo(
+    run: Run | str | os.PathLike[str] = NEWEST,
+    cluster: ClusterLike = None,
+    *,
+    only: Sequence[str] = (),
+    overwrite: bool = False,
+    confirm: Confirm | None = None,
+    reach: Reach | None = None,
+    store: Store | None = None,
+) -> RecordStream:
+    """Restore what a run of `configure` changed, unless somebody has changed it since.
+
+    Yields the changes that undo it, and the outcome on each device.
+
+    `run` is a run, its name, the path of its folder, or the newest with changes that are in effect. `only` names the
+    devices to restore; `overwrite` also undoes what somebody has changed since. `confirm` is asked once before
+    anything is changed; without it, the run must provably be one that you made on this machine.
+    """
+    reach, store = reach or Reach(), store or Store()
+    _refuse_recording(reach)
+    site = required_cluster(cluster, reach, "configure")
+    devices = named_devices(site, only)
+    folder = folder_of(run, undoable(site, devices, store.folder), store)
+    journal = _journal_of(site)
+    request = undo_request(
+        site,
+        folder,
+        journal.callbacks(_confirming(confirm), None, store.folder),
+        runs=store.folder,
+        only=devices,
+        overwrite=overwrite,
+        own=confirm is None,
+    )
+    invocation = _invocation(site, journal, lambda fleet: undo_changes(site, fleet, request), changing=True)
+    words = ["configure", "--undo", folder.name, *_words("--only", only), *cluster_words(cluster)]
+    return RecordStream(invocation, reach, store, words)
+
+
+def named_devices(cluster: Cluster, only: Sequence[str]) -> frozenset[str]:
+    """Return the devices of these names; raise UsageError if the cluster does not have one of them."""
+    names = frozenset(only)
+    known = {*cluster.nodes, *cluster.switches}
+    if strangers := sorted(names - known):
+        raise UsageError(
+            f"--only {strangers[0]}: the cluster file has no such device", hint=f"it has {', '.join(known)}"
+        )
+    return names
+
+
+def _refuse_recording(reach: Reach) -> None:
+    if reach.replay:
+        raise UsageError("a recording cannot be changed", hint="leave out --replay")
+
+
+def _journal_of(cluster: Cluster) -> ChangeJournal:
+    targets = targets_of(cluster, changing=True)
+    return ChangeJournal(
+        cluster.name, [f"{target.host or target.name}:{target.login.port or 22}" for target in targets]
+    )
+
+
+def _invocation(cluster: Cluster, journal: ChangeJournal, work: Work, *, changing: bool) -> Invocation:
+    return Invocation(
+        verb="configure",
+        cluster=cluster,
+        work=work,
+        decide=lambda tally: conclude_changes(journal, tally, changing=changing),
+        beside=journal.beside,
+        closing=journal.closing,
+        changing=True,
+    )
+
+
+def _confirming(confirm: Confirm | None) -> Callable[[str], Awaitable[bool]]:
+    async def answer(question: str) -> bool:
+        reply = confirm(question) if confirm else True
+        return await reply if isawaitable(reply) else reply
+
+    return answer
+
+
+def _words(option: str, values: Sequence[str]) -> list[str]:
+    return [word for value in values for word in (option, value)]
+
+
+def conclude_changes(journal: ChangeJournal, tally: Tally, *, changing: bool) -> Conclusion:
+    """Decide the exit code; `changing` if changes were to be made, rather than only shown."""
+    if tally.devices and not tally.answered:
+        return Conclusion(DEVICE, "no device answered", announced=True)
+    if journal.unchanged:
+        return Conclusion(FOUND, f"not changed: {', '.join(journal.unchanged)}", announced=True)
+    if tally.failed:
+        return Conclusion(FOUND, f"{plural(tally.failed, 'finding')} failed", announced=True)
+    planned = journal.planned
+    if planned and planned.changes and not journal.outcomes:
+        reason = "nothing was changed" if changing else "there are changes to make"
+        return Conclusion(FOUND, reason, announced=True)
+    if planned and planned.left_out:
+        left_out = plural(planned.left_out, "change was", "changes were")
+        return Conclusion(FOUND, f"{left_out} left out", announced=True)
+    return Conclusion()

@@ -1,0 +1,164 @@
+"""`import railbed`: verbs as functions, whose records are those that `--json` prints."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import inspect
+import subprocess
+import sys
+import threading
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from pathlib import Path
+
+import pytest
+
+import railbed
+from railbed.api import thread
+from railbed.api.reach import Reach
+from railbed.errors import ClusterFileError, UsageError
+from railbed.model import events
+from railbed.model.record import Finding, Record
+from tests.support import cli
+from tests.support.recordings import make_recording
+from tests.support.source import SOURCE
+
+
+@pytest.fixture
+def recording(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Reach:
+    monkeypatch.chdir(tmp_path)
+    return Reach(replay=make_recording("two-roce-vms", tmp_path / "recording"))
+
+
+def names(records: list[Record]) -> list[str]:
+    return [f"{record.check} {record.subject}" for record in records if isinstance(record, Finding)]
+
+
+def test_the_types_list_what_the_package_loads() -> None:
+    stub = ast.parse((SOURCE / "__init__.pyi").read_text())
+    homes = {alias.name: node.module for node in stub.body if isinstance(node, ast.ImportFrom) for alias in node.names}
+    del homes["Final"]
+    assert homes == {**railbed.HOMES, **{name: module.rpartition(".")[0] for name, module in railbed.MODULES.items()}}
+    for name in railbed.__all__:  # type: ignore[attr-defined]  (the stub has the names themselves)
+        assert getattr(railbed, name) is not None
+        assert name in dir(railbed)
+
+
+def test_nothing_is_loaded_before_it_is_used() -> None:
+    script = "import railbed, sys; print([name for name in sys.modules if name.startswith('railbed.')])"
+    assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+@pytest.mark.parametrize("first", ["", "import railbed.check.run, railbed.diagnose.book\n"])
+def test_a_function_and_a_package_share_a_name(first: str) -> None:
+    script = (
+        f"import railbed\n{first}assert railbed.check.__doc__.startswith('Check a cluster')\n"
+        "import railbed.check.run as work\nfrom railbed import check\n"
+        "assert railbed.check is check and callable(check) and work is check.run\n"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_a_check_yields_what_the_command_prints(recording: Reach, tmp_path: Path) -> None:
+    printed = cli.railbed(tmp_path, "check", "--replay", recording.replay or "", "--json")
+    stream = railbed.check(reach=recording)
+    records = list(stream)
+    assert names(records) == [f"{finding['check']} {finding['subject']}" for finding in printed.findings]
+    run = stream.run
+    assert (run.verb, run.status, run.exit) == ("check", "done", printed.code)
+    assert names([*run.records()]) == names(records)
+    assert [railbed.to_json(finding) for finding in run.findings()] == [
+        railbed.to_json(record) for record in records if isinstance(record, Finding)
+    ]
+    assert run.failed == [finding for finding in run.findings() if finding.verdict is railbed.Verdict.FAIL] != []
+    assert run.cluster.name == "two-roce-vms"
+    assert [stored.id for stored in railbed.runs()] == [run.id, *[other.id for other in railbed.runs()[1:]]]
+    assert railbed.read_run() == railbed.read_run(run.id) == run
+
+
+def test_the_result_alone(recording: Reach) -> None:
+    run = railbed.check(rules=["disk_space"], reach=recording).result()
+    assert {finding.check for finding in run.findings()} <= {"disk_space", "reachable"}
+    assert list(run.summary.arguments) == ["check", "disk_space"]
+
+
+async def test_in_a_coroutine(recording: Reach) -> None:
+    run = await railbed.check(rules=["disk_space"], reach=recording).wait()
+    assert run.status == "done"
+    async with aclosing(railbed.check(rules=["disk_space"], reach=recording)) as records:
+        async for record in records:
+            assert isinstance(record, events.ReadingStarted)
+            break
+    assert records.run.status == "stopped"
+
+
+async def test_without_async_where_a_loop_runs(recording: Reach) -> None:
+    """A notebook runs all of its cells in one."""
+    assert asyncio.get_running_loop()
+    assert railbed.check(rules=["disk_space"], reach=recording).result().status == "done"
+
+
+def test_a_loop_that_is_left_early(recording: Reach) -> None:
+    stream = railbed.check(rules=["disk_space"], reach=recording)
+    for _ in stream:
+        assert stream.run.status == "running"
+        break
+    assert stream.run.status == "stopped"
+    assert [name for name in map(str, threading.enumerate()) if "railbed" in name] == []
+
+
+def test_mistakes_are_raised(recording: Reach, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="there is no rule 'nix'"):
+        railbed.check(rules=["nix"], reach=recording)
+    (tmp_path / "broken.yaml").write_text("nodes: 1\n")
+    with pytest.raises(ClusterFileError):
+        railbed.check("broken.yaml")
+    stream = railbed.check(rules=["disk_space"], reach=recording)
+    with pytest.raises(UsageError, match="has not begun"):
+        stream.run  # noqa: B018  (it raises)
+    stream.result()
+    with pytest.raises(UsageError, match="has been used"):
+        stream.result()
+
+
+def test_runs_in_another_folder(recording: Reach, tmp_path: Path) -> None:
+    store = railbed.Store(folder=tmp_path / "elsewhere")
+    run = railbed.check(rules=["disk_space"], reach=recording, store=store).result()
+    assert run.folder.parent == store.folder
+    assert [stored.id for stored in railbed.runs(store=store)] == [run.id]
+    assert railbed.read_run(store=store).id == run.id
+    assert railbed.runs() == []
+
+
+def test_a_fault_in_a_thread_is_raised_where_it_is_waited_for() -> None:
+    async def faulty() -> AsyncGenerator[int, None]:
+        yield 1
+        raise ZeroDivisionError
+
+    values = thread.iterate(faulty)
+    assert next(values) == 1
+    with pytest.raises(ZeroDivisionError):
+        next(values)
+
+
+def test_a_program_that_ends_ends_its_verbs(recording: Reach, tmp_path: Path) -> None:
+    script = (
+        "import railbed, sys\nfrom pathlib import Path\n"
+        "records = iter(railbed.check(rules=['disk_space'], reach=railbed.Reach(replay=Path(sys.argv[1]))))\n"
+        "next(records)\n"
+    )
+    subprocess.run([sys.executable, "-c", script, str(recording.replay)], check=True, cwd=tmp_path)
+    assert railbed.read_run().status == "stopped"
+
+
+def test_every_option_of_a_verb_is_a_parameter() -> None:
+    """What only prints or chooses a screen is the command line's."""
+    assert {*inspect.signature(railbed.check).parameters} == {
+        "cluster",
+        "rules",
+        "prove",
+        "every_pair",
+        "reach",
+        "store",
+    }
