@@ -40,6 +40,7 @@ from railbed.rules.rule import Rule
 def judge(node: NodeView) -> Iterator[Judgement]:
     """Look for a listener on any address: it prevents a new listener on all addresses."""
     port = node.site.cluster.training.rendezvous_port
+    assert port is not None, "see `_unless`"
     listeners = node.read(listening.PROBE).on(port)
     expected = f"TCP port {port} is free"
     if not listeners:
