@@ -32,7 +32,7 @@ from railbed.launch.files.guard import BASE
 from railbed.launch.files.partial import FOLDER, Copy
 from railbed.launch.files.participant import Participant
 from railbed.launch.files.peers import MOST_STRANGERS, RANDOM_BYTES, REQUEST, Broken, PieceServer, fetch
-from railbed.launch.files.pieces import PIECE_BYTES
+from railbed.launch.files.pieces import PIECE_BYTES, PieceVerifier
 from railbed.launch.files.ship import Parcel, parcel
 from railbed.launch.protocol import Message
 from railbed.model import events
@@ -303,8 +303,8 @@ def two_nodes(files: Parcel, tmp_path: Path, strangers: list[str]) -> tuple[Piec
         folder.mkdir(mode=0o700)
     for name, data in sent(files).items():
         (have / name).write_bytes(data)
-    server = PieceServer(Copy(have, os.open(have, FOLDER), pieces, COUNT), strangers.append)
-    return server, lambda: Copy(lack, os.open(lack, FOLDER), pieces, 0)
+    server = PieceServer(Copy(have, os.open(have, FOLDER), pieces, None), strangers.append)
+    return server, lambda: Copy(lack, os.open(lack, FOLDER), pieces, PieceVerifier(pieces))
 
 
 async def test_idle_connections_do_not_shut_out_a_node_with_a_key(

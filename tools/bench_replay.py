@@ -110,10 +110,10 @@ def cluster_lines(nodes: int) -> Iterator[str]:
         yield f"  n{number}: {{host: {address}, ports: [{port}]}}\n"
     yield "switches:\n"
     for number in range(nodes):
-        switch, port = divmod(number, NODES_PER_SWITCH)
-        if port == 0:
+        switch, place = divmod(number, NODES_PER_SWITCH)
+        if place == 0:
             yield f"  leaf{switch}:\n    ports:\n"
-        yield f"      - {{name: Ethernet1/{port + 1}, node: n{number}, netdev: ens192}}\n"
+        yield f"      - {{name: Ethernet1/{place + 1}, node: n{number}, netdev: ens192}}\n"
 
 
 def check(folder: Path, before: Sequence[str], options: Sequence[str]) -> Sample:

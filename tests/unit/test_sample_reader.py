@@ -24,6 +24,7 @@ from railbed.fleet.node_program import FETCH
 from railbed.fleet.sample.node import ethtool, files, nvml, peers, qdisc, reader, sockets
 from railbed.fleet.sample.program import READER, order
 from railbed.parsing.counters import RDMA, Answer, Greeting, LayoutLine, Row, parse_line
+from railbed.transport import netlink
 
 
 def write(path: Path, text: str) -> None:
@@ -138,7 +139,7 @@ def connection_message(last_sent: int = 3, *, prefix: bytes = b"", size: int = 2
     struct.pack_into("16s16s", head, sockets.SOURCE, *ends)
     struct.pack_into("=Q", head, sockets.COOKIE, 11)
     struct.pack_into("=II", head, sockets.USER, 1000, 4711)
-    return bytes(head) + struct.pack("=HH", 4 + size, sockets.INFO) + bytes(info[:size])
+    return bytes(head) + struct.pack("=HH", 4 + size, netlink.TCP_INFO) + bytes(info[:size])
 
 
 def test_a_connection_that_sends_nothing_has_no_round_trip() -> None:

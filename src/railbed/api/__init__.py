@@ -1,5 +1,7 @@
 """What people call from Python, and what the command line calls: verbs as functions that yield records.
 
+Read `stream.py` first.
+
 - `verbs/`: the functions; `train/` has that of a training, which joins several verbs.
 - `stream.py`: what they return, with and without `async`. `stored.py`: runs as objects.
 - `running.py`: the engine, which opens the run of a verb, stores each record and passes it on.

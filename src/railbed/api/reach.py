@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from railbed.model.limits import DEVICE_SECONDS
-
-if TYPE_CHECKING:
-    from railbed.transport.recent import RecentOutputs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,5 +18,3 @@ class Reach:
     """Also save every output of every device in this new folder."""
     replay: Path | None = None
     """Read a recording, or the folder of a run, instead of the devices."""
-    recent: RecentOutputs | None = None
-    """What the devices printed just before the run."""

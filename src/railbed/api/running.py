@@ -172,8 +172,7 @@ async def _connector(reach: Reach, run: OpenRun) -> AsyncIterator[Connector]:
             yield recording_connector(replay_connector(recording_folder(reach.replay)), *recorders)
         else:
             async with live_connector() as live:
-                connect = reach.recent.answering(live) if reach.recent else live
-                yield recording_connector(connect, *recorders)
+                yield recording_connector(live, *recorders)
 
 
 def keep_cluster(folder: Path, text: str) -> None:

@@ -56,7 +56,7 @@ class _GeneratorThread(Generic[T]):
 
     def next(self) -> tuple[T] | None:
         """Return the next value, or None after the last one; raise the error that ended the generator."""
-        self._loop.call_soon_threadsafe(self._asked.set)
+        self._loop.call_soon_threadsafe(self._wanted.set)
         item = self._items.get()
         if isinstance(item, BaseException):
             self._is_over = True
@@ -89,11 +89,11 @@ class _GeneratorThread(Generic[T]):
         task = asyncio.current_task()
         assert task is not None
         self._task = task
-        self._asked = asyncio.Event()
+        self._wanted = asyncio.Event()
         self._started.put(None)
         async with aclosing(self._make()) as values:
-            await self._asked.wait()
+            await self._wanted.wait()
             async for value in values:
-                self._asked.clear()
+                self._wanted.clear()
                 self._items.put((value,))
-                await self._asked.wait()
+                await self._wanted.wait()

@@ -1,1 +1,1 @@
-"""One file per verdict about measurements."""
+"""One file per verdict about measurements. Read `bench_latency.py` first."""

@@ -61,4 +61,6 @@ def _size(size: str | int | None) -> str:
     return f", {size} bytes" if size is not None else ""
 
 
-RULE = Rule(name="bench_baseline", title="as good as the saved baseline", scope="cluster", judge=judge, doc=__doc__)
+RULE: Rule[BenchView] = Rule(
+    name="bench_baseline", title="as good as the saved baseline", scope="cluster", judge=judge, doc=__doc__
+)

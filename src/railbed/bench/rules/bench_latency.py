@@ -57,6 +57,6 @@ def judge(view: BenchView) -> Iterator[Judgement]:
         yield Judgement(verdict=verdict, subject=subject, expected=expected, observed=observed)
 
 
-RULE = Rule(
+RULE: Rule[BenchView] = Rule(
     name="bench_latency", title="latencies as published for the card", scope="cluster", judge=judge, doc=__doc__
 )

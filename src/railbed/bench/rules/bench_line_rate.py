@@ -89,4 +89,6 @@ def _line_rate(site: BenchSite, subject: str, method: str, total: float, group: 
     )
 
 
-RULE = Rule(name="bench_line_rate", title="bandwidth near line rate", scope="cluster", judge=judge, doc=__doc__)
+RULE: Rule[BenchView] = Rule(
+    name="bench_line_rate", title="bandwidth near line rate", scope="cluster", judge=judge, doc=__doc__
+)

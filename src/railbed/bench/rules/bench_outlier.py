@@ -106,4 +106,6 @@ def _remedy(outlier: Outlier, cable: str) -> str:
     return f"inspect the cable{to} and its transceivers, then the card: `railbed check` reads its error counters"
 
 
-RULE = Rule(name="bench_outlier", title="paths that perform alike", scope="cluster", judge=judge, doc=__doc__)
+RULE: Rule[BenchView] = Rule(
+    name="bench_outlier", title="paths that perform alike", scope="cluster", judge=judge, doc=__doc__
+)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -83,16 +84,16 @@ def capture_command(
     inputs = [*(from_files or ()), *(files or ())]
     if export:
         refuse_target(export, inputs, force=force)
+    show = partial(show_capture, as_json=as_json, everything=everything)
     if from_files:
         _refuse_mixtures({"--nodes": nodes, "--rail": rails, "--for": seconds, "--with": stream})
-        reading = read_capture(inputs, given_cluster(cluster, None), export=export, force=force)
-        return show_capture(reading, None, as_json=as_json, everything=everything)
+        return show(read_capture(inputs, given_cluster(cluster, None), export=export, force=force), None)
     if files:
         raise UsageError(f"unexpected argument {str(files[0])!r}", hint=f"to read a recording: --from {files[0]}")
     stop = asyncio.Event()
     recording = capture(
         cluster_to_record(cluster, timeout),
-        nodes=[name.strip() for name in nodes.split(",") if name.strip()],
+        nodes=_names(nodes),
         rails=rails or (),
         seconds=seconds,
         packets=packets,
@@ -104,7 +105,11 @@ def capture_command(
         stop=stop,
         reach=Options(json=as_json, timeout=timeout),
     )
-    return show_capture(recording, stop, as_json=as_json, everything=everything)
+    return show(recording, stop)
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def _refuse_mixtures(wanted: dict[str, object]) -> None:

@@ -12,7 +12,6 @@ from pydantic_core import to_json
 
 from railbed.api.kinds import ATTACHABLE, IN_PROGRESS
 from railbed.api.stored import runs as stored_runs
-from railbed.api.stored import summary_of
 from railbed.cli.background.runs import training_run
 from railbed.cli.chosen import chosen_run
 from railbed.cli.console import SafeConsole
@@ -21,7 +20,7 @@ from railbed.cli.run.unfinished import next_command
 from railbed.cli.screens.runs import RunRow, show_continuation, show_runs
 from railbed.cli.slurm.listing import read_jobs
 from railbed.errors import UsageError
-from railbed.store import RunSummary, Status, find_run
+from railbed.store import RunSummary, Status, find_run, summary_of
 from railbed.store.submitted import was_submitted
 
 UNFINISHED: Mapping[Status, str] = {"died": "was killed", "stopped": "was stopped", "failed": "failed"}
