@@ -42,6 +42,7 @@ HOMES = {
     "runs": "railbed.api.stored",
     "save_baseline": "railbed.api.verbs.bench",
     "to_json": "railbed.api.stored",
+    "train": "railbed.api.train.verb",
     "undo": "railbed.api.verbs.configure",
     "watch": "railbed.api.verbs.watch",
 }

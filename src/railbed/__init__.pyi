@@ -9,6 +9,7 @@ from railbed.api.stored import read_run as read_run
 from railbed.api.stored import runs as runs
 from railbed.api.stored import to_json as to_json
 from railbed.api.stream import RecordStream as RecordStream
+from railbed.api.train.verb import train as train
 from railbed.api.verbs.bench import bench as bench
 from railbed.api.verbs.bench import save_baseline as save_baseline
 from railbed.api.verbs.capture import capture as capture

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
+from railbed.api.train import restarts
+from railbed.api.train.restarts import RestartChecks
 from railbed.check import changed
 from railbed.check.changed import Changes, LaunchState, changes_since
 from railbed.check.judge import restart_checks
-from railbed.cli.verbs.train import restarts
-from railbed.cli.verbs.train.restarts import RestartChecks
 from railbed.errors import DeviceError
 from railbed.fleet import Fleet, read_facts
 from railbed.launch.supervise import GaveUp

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from railbed import clusterfile
+from railbed.api.train.earlier import EarlierRun
 from railbed.cli.slurm.ahead import Ahead
 from railbed.cli.verbs.train import command
-from railbed.cli.verbs.train.resume import EarlierRun, site_of
+from railbed.cli.verbs.train.resume import site_of
 from railbed.errors import UsageError
 from railbed.model.cluster import Cluster, Login, Node
 from railbed.store import open_run

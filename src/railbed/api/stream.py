@@ -27,28 +27,39 @@ class RecordStream:
     """
 
     def __init__(
-        self, invocation: Invocation, reach: Reach, store: Store | None = None, arguments: Sequence[str] = ()
+        self,
+        invocation: Invocation,
+        reach: Reach,
+        store: Store | None = None,
+        arguments: Sequence[str] = (),
+        *,
+        folders: list[Path] | None = None,
     ) -> None:
         self.invocation = invocation
         self.reach = reach
         self._store = store
         self._arguments = arguments
-        self.folder: Path | None = None
-        """Of the run, once it has begun."""
+        self._folders = [] if folders is None else folders
+        """The run's folder, once it has begun: the same list for streams that `doing` made of one another."""
         self._records: AsyncGenerator[Record, None] | None = None
 
     def doing(self, work: Work) -> RecordStream:
         """Return the same verb with other work, which contains its own."""
-        return RecordStream(replace(self.invocation, work=work), self.reach, self._store, self._arguments)
+        invocation = replace(self.invocation, work=work)
+        return RecordStream(invocation, self.reach, self._store, self._arguments, folders=self._folders)
+
+    def begin(self, folder: Path) -> None:
+        """Note the run's folder."""
+        self._folders.append(folder)
 
     @property
     def run(self) -> Run:
         """The run as it is now: its folder, what it stored, how it ended."""
-        if self.folder is None:
+        if not self._folders:
             raise UsageError(
-                f"this {self.invocation.verb} has not begun", hint="ask for its first record, or its result"
+                f"this {self.invocation.verb} has not begun", hint="ask for its first record or its result"
             )
-        return Run(self.folder, summary_of(self.folder))
+        return Run(self._folders[0], summary_of(self._folders[0]))
 
     def __iter__(self) -> Iterator[Record]:
         return iterate(self._start)
@@ -85,7 +96,7 @@ class RecordStream:
     async def _all(self) -> AsyncGenerator[Record, None]:
         starting = start_verb(self.invocation, self.reach, store=self._store, arguments=self._arguments)
         with starting as running:
-            self.folder = running.run.folder
+            self.begin(running.run.folder)
             with running.ending():
                 async with aclosing(running.records()) as records:
                     async for record in records:

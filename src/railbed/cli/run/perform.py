@@ -51,7 +51,8 @@ def show(stream: RecordStream, screen: Screen) -> int:
     invocation, store = stream.invocation, Store(continued=run_to_continue())
     starting = start_verb(invocation, stream.reach, store=store, arguments=sys.argv[1:], revise=advised)
     with starting as running, screen:
-        folder = stream.folder = running.run.folder
+        folder = running.run.folder
+        stream.begin(folder)
         if running.run.unproven and invocation.verb in ACTED_ON:
             sys.stderr.write(f"railbed: later commands need -c FILE for this run: {running.run.unproven.message}\n")
         screen.begin(folder)

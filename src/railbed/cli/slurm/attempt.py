@@ -16,10 +16,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from railbed.api.exits import INTERRUPTED, OK
-from railbed.api.running import Beside, LeftEarly, Work
+from railbed.api.running import LeftEarly
+from railbed.api.stream import RecordStream
 from railbed.cli.background.runs import to_resume
-from railbed.cli.options import Options
-from railbed.cli.run.perform import perform
+from railbed.cli.run.perform import show
 from railbed.cli.screens.base import Screen
 from railbed.cli.slurm.history import History, read_history
 from railbed.cli.slurm.watchdogs import take_reason, watchdogs
@@ -211,17 +211,16 @@ async def _requeue(job: int, restarts: int) -> None:
             raise
 
 
-def perform_attempt(
-    attempt: Attempt, cluster: Cluster, options: Options, work: Work, *, screen: Screen, beside: Beside
-) -> int:
-    """Train in this start of the job, and return the exit code."""
+def show_attempt(attempt: Attempt, training: RecordStream, screen: Screen) -> int:
+    """Train in this start of the job, show it, and return the exit code."""
     attempt.require_progress()
+    invocation = training.invocation
 
     def in_job(fleet: Fleet) -> AsyncGenerator[Record, None]:
-        return attempt.of_job(work(fleet), fleet, cluster)
+        return attempt.of_job(invocation.work(fleet), fleet, invocation.cluster)
 
     try:
-        return perform("train", cluster, options, in_job, screen=screen, beside=beside)
+        return show(training.doing(in_job), screen)
     except LeftEarly as left:
         return attempt.leave(left)
 

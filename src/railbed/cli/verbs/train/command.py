@@ -40,7 +40,7 @@ from railbed.model.probe import Probe
 from railbed.probes import agents, disk, firewall, ip_route, limits, memory, torch
 
 if TYPE_CHECKING:
-    from railbed.cli.verbs.train.resume import EarlierRun
+    from railbed.api.train.earlier import EarlierRun
 
 NEXT = (
     "railbed.check.judge",
@@ -125,9 +125,9 @@ def _place(
     """Return the run to continue, if any, and where to train."""
     if resume is None:
         return None, given_cluster(cluster, None, ahead=ahead) or built_in_local()
-    from railbed.cli.verbs.train.resume import earlier_run, site_of  # loads what is not needed to read the nodes
+    from railbed.cli.verbs.train.resume import run_to_resume, site_of  # loads what is not needed to read the nodes
 
-    earlier = earlier_run(resume, from_start=from_start)
+    earlier = run_to_resume(resume, from_start=from_start)
     return earlier, site_of(earlier, cluster, ahead)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,10 +16,10 @@ from railbed.watch.series import RunSeries
 
 
 @contextmanager
-def training_files(run: Path, *, series: RunSeries) -> Iterator[Callable[[Record], None]]:
+def training_files(run: Path, *, series: RunSeries, warn: Callable[[str], None]) -> Iterator[Callable[[Record], None]]:
     """Store samples, log the records, and write the metrics when the run has ended, normally or not.
 
-    A file that cannot be written is reported on standard error; it does not change how the run ended.
+    `warn` gets a sentence about a file that cannot be written; it does not change how the run ended.
     """
     logs = TensorBoardLogs(run)
     try:
@@ -29,12 +28,8 @@ def training_files(run: Path, *, series: RunSeries) -> Iterator[Callable[[Record
     finally:
         logs.close()
         if logs.problem:
-            _warn(logs.problem)
+            warn(logs.problem)
         try:
             write_atomically(run / FILE, as_json(metrics(read(run))), mode=0o600)
         except OSError as error:
-            _warn(f"{run / FILE} could not be written: {os_reason(error)}")
-
-
-def _warn(sentence: str) -> None:
-    sys.stderr.write(f"railbed: {sentence}\n")
+            warn(f"{run / FILE} could not be written: {os_reason(error)}")

@@ -1,17 +1,16 @@
-"""The stages of a training: check the cluster, estimate the memory, train; with samples and a page beside them."""
+"""The stages of a training: check the cluster, estimate the memory, train; with samples beside them."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable
-from contextlib import AbstractAsyncContextManager, aclosing
+from contextlib import aclosing
 from dataclasses import replace
-from pathlib import Path
 
+from railbed.api.train.restarts import RestartChecks
 from railbed.check.changed import LaunchState
 from railbed.check.judge import essential_checks, probes_needed, restart_checks
 from railbed.check.rules import other_run, rendezvous_free, torch_equal
 from railbed.check.run import check
-from railbed.cli.verbs.train.restarts import RestartChecks
 from railbed.errors import ToolMissing, UserError
 from railbed.fleet import Fleet
 from railbed.fleet.sample import sample
@@ -31,9 +30,6 @@ from railbed.train.run import TrainRequest, train
 from railbed.watch.alongside import alongside
 from railbed.watch.series import RunSeries
 
-PageOf = Callable[[Path | None], AbstractAsyncContextManager[None]]
-"""Serves the page of a run in a folder."""
-
 
 class NotFit(UserError):
     """The cluster cannot train as it is."""
@@ -46,7 +42,6 @@ async def train_on(
     request: TrainRequest,
     unchecked: bool,
     series: RunSeries,
-    page: PageOf,
     passed: Callable[[], None],
 ) -> AsyncGenerator[Record, None]:
     """Check the cluster, unless that is skipped, call `passed`, and train on it."""
@@ -55,8 +50,7 @@ async def train_on(
     if series.interval:
         samples = sample(site, fleet, series.take, interval=series.interval, training=request.folder)
         stages = alongside(stages, samples)
-    # The page comes first: with --detach, its link, which may contain a token, is printed while there is a terminal.
-    async with page(series.folder), aclosing(stages) as records:
+    async with aclosing(stages) as records:
         yield _started(request, series.interval)
         async for record in records:
             ending.add_record(record)
