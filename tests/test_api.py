@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ import pytest
 import railbed
 from railbed.api import thread
 from railbed.api.reach import Reach
+from railbed.cli.main import VERBS
 from railbed.errors import ClusterFileError, UsageError
 from railbed.model import events
 from railbed.model.record import Finding, Record
@@ -152,13 +154,36 @@ def test_a_program_that_ends_ends_its_verbs(recording: Reach, tmp_path: Path) ->
     assert railbed.read_run().status == "stopped"
 
 
-def test_every_option_of_a_verb_is_a_parameter() -> None:
-    """What only prints or chooses a screen is the command line's."""
-    assert {*inspect.signature(railbed.check).parameters} == {
-        "cluster",
-        "rules",
-        "prove",
-        "every_pair",
-        "reach",
-        "store",
-    }
+SHOWN = {"as_json", "everything", "explain", "listing", "yes", "follow", "output", "as_records", "save"}
+"""What only chooses what is printed, where, or asks."""
+OTHER = {
+    "bench": set(),
+    "capture": {"files", "from_files", "full"},
+    "check": set(),
+    "compare": set(),
+    "configure": {"undo", "overwrite"},
+    "diagnose": set(),
+    "report": set(),
+    "train": {"context", "detach", "attach", "stop", "environment", "shown", "watched"},
+    "watch": {"run", "page", "address", "port", "exporter", "monitoring"},
+}
+"""What other functions do, or what is about terminals, processes in the background, and servers."""
+REACH = {"timeout", "record", "replay"}
+RENAMED = {
+    "all_pairs": "every_pair",
+    "minimum": "min_nodes",
+    "rule": "rules",
+    "sample_seconds": "sample",
+    "size": "ring_bytes",
+    "snap": "snap_length",
+    "unchecked": "check_first",
+}
+
+
+@pytest.mark.parametrize("verb", OTHER)
+def test_every_option_of_a_verb_is_a_parameter(verb: str) -> None:
+    module = import_module(f"railbed.cli.verbs.{VERBS[verb]}")
+    options = {*inspect.signature(getattr(module, f"{verb}_command")).parameters} - SHOWN - OTHER[verb]
+    parameters = {*inspect.signature(getattr(railbed, verb)).parameters}
+    assert ("reach" in parameters) == bool(options & REACH) == (verb not in ("compare", "diagnose", "report"))
+    assert {RENAMED.get(option, option) for option in options - REACH} <= parameters
