@@ -176,9 +176,13 @@ def test_a_cut_is_found_where_it_is(healed: RunningLab, target: str) -> None:
 
 def test_a_wrong_mtu_is_found_where_it_is(healed: RunningLab) -> None:
     assert healed.fault("mtu", "node1", "1500").code == 0
-    failing = healed.failing("mtu", "mtu_path")
-    assert {("mtu", "node1/rail0"), ("mtu", "node1/rail1"), ("mtu_path", "node2/rail0")} <= failing
-    assert not any(check == "mtu" and not subject.startswith("node1/") for check, subject in failing)
+    findings = healed.railbed("check", "mtu", "mtu_path", "--json").findings
+    failing = {(finding["check"], finding["subject"]) for finding in findings if finding["verdict"] == "fail"}
+    assert {subject for check, subject in failing if check == "mtu"} == {"node1/rail0", "node1/rail1"}
+    (path,) = (finding for finding in findings if (finding["check"], finding["subject"]) == ("mtu_path", "node2/rail0"))
+    # On a node that is overloaded, answers that did not come in time prove nothing.
+    is_late = "no answer in time, but this node is " in path["observed"]
+    assert path["verdict"] == ("unknown" if is_late else "fail"), path
 
 
 def test_the_fixes_of_findings_repair_the_node_and_their_undo_restores_it(healed: RunningLab) -> None:
@@ -206,7 +210,10 @@ def test_the_fixes_of_findings_repair_the_node_and_their_undo_restores_it(healed
 def test_a_node_that_does_not_answer_is_one_finding(healed: RunningLab, fault: str, state: str) -> None:
     assert healed.fault(fault, "node3").code == 0
     assert healed.status()["states"] == {**dict.fromkeys(NODES, "up"), "node3": state}
-    assert healed.failing("reachable", "kernel_equal", seconds=8) == {("reachable", "node3")}
+    verdicts = healed.verdicts("reachable", "kernel_equal", seconds=8)
+    # A machine whose own timers are late does not blame the node.
+    assert verdicts.pop(("reachable", "node3")) in ("fail", "unknown")
+    assert "fail" not in verdicts.values()
     assert healed.fault("heal", "node3").code == 0
     assert healed.failing("reachable") == set()
 
