@@ -74,19 +74,17 @@ def capture_command(
 
     Example: railbed capture --with bench
     """
-    from railbed.api.verbs.capture import capture, read_capture, refuse_target
+    from railbed.api.verbs.capture import capture, read_capture
     from railbed.capture.plan import EVERYTHING_BYTES
     from railbed.cli.site import given_cluster
     from railbed.cli.verbs.capture.run import cluster_to_record, explain_named, show_capture
 
     if explain:
         return explain_named(explain, as_json=as_json)
-    inputs = [*(from_files or ()), *(files or ())]
-    if export:
-        refuse_target(export, inputs, force=force)
     show = partial(show_capture, as_json=as_json, everything=everything)
     if from_files:
         _refuse_mixtures({"--nodes": nodes, "--rail": rails, "--for": seconds, "--with": stream})
+        inputs = [*from_files, *(files or ())]
         return show(read_capture(inputs, given_cluster(cluster, None), export=export, force=force), None)
     if files:
         raise UsageError(f"unexpected argument {str(files[0])!r}", hint=f"to read a recording: --from {files[0]}")
