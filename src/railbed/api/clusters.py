@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -35,7 +36,7 @@ def local(*, timeout: float = DEVICE_SECONDS) -> Cluster:
 
 def cluster_of(cluster: ClusterLike, reach: Reach, *, discovers: bool = True) -> Cluster:
     """Return the cluster that a function works on; this machine is discovered, unless nothing depends on its ports."""
-    here = partial(local, timeout=reach.timeout) if discovers else built_in_local
+    here: Callable[[], Cluster] = partial(local, timeout=reach.timeout) if discovers else built_in_local
     if isinstance(cluster, Cluster):
         return cluster
     if cluster is not None:

@@ -71,7 +71,7 @@ class RunningVerb:
         revise: Revise | None = None,
     ) -> None:
         self.run = run
-        self.takers = [run.append, *takers]
+        self.takers: list[Take] = [run.append, *takers]
         """What gets each record, in order, before the next one is made."""
         self.conclusion = Conclusion()
         """The exit code of a verb that completed its work, and why it is not 0."""

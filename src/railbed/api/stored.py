@@ -101,7 +101,9 @@ class Run:
         columns: dict[str, list[str | int | float | None]] = {
             column: [getattr(measurement, column) for measurement in measurements] for column in COLUMNS
         }
-        return columns | {label: [row.labels.get(label) for row in measurements] for label in labels}
+        for label in labels:
+            columns[label] = [measurement.labels.get(label) for measurement in measurements]
+        return columns
 
     def samples(self, interval: float = 1.0) -> Iterator[Measurement]:
         """Yield the samples of its devices as measurements: the mean of each interval and, if it differs, the highest.

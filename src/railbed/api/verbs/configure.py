@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable, Sequence
-from inspect import isawaitable
 from pathlib import Path
 
 from railbed.api.clusters import ClusterLike, cluster_words, required_cluster
@@ -155,7 +154,7 @@ def _invocation(cluster: Cluster, journal: ChangeJournal, work: Work, *, changin
 def _confirming(confirm: Confirm | None) -> Callable[[str], Awaitable[bool]]:
     async def answer(question: str) -> bool:
         reply = confirm(question) if confirm else True
-        return await reply if isawaitable(reply) else reply
+        return await reply if isinstance(reply, Awaitable) else reply
 
     return answer
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, cast
 
 import typer
 
@@ -21,11 +22,20 @@ from railbed.report import describe
 STEM = "report"
 
 
+class Format(StrEnum):
+    """Format of a report."""
+
+    HTML = "html"
+    MARKDOWN = "md"
+    JSON = "json"
+    CSV = "csv"
+
+
 RunArgument = Annotated[
     str | None, typer.Argument(metavar="RUN", help="Name of a run, its folder, or newest. [default: newest]")
 ]
 FormatOption = Annotated[
-    ReportFormat, typer.Option("--format", help="A page, Markdown, JSON, or a CSV table of every measurement.")
+    Format, typer.Option("--format", help="A page, Markdown, JSON, or a CSV table of every measurement.")
 ]
 OutputOption = Annotated[
     Path | None,
@@ -40,7 +50,7 @@ OutputOption = Annotated[
 
 def report_command(
     run: RunArgument = None,
-    form: FormatOption = "html",
+    form: FormatOption = Format.HTML,
     output: OutputOption = None,
     as_records: JsonOption = False,
 ) -> int:
@@ -56,7 +66,7 @@ def report_command(
         data = read_all(folder)
         activity.begin("writing the report")
         document = describe(data)
-        text = render_report(document, folder, form)
+        text = render_report(document, folder, cast("ReportFormat", form.value))
     write_page(path, text, typed=output is not None, hint="" if output else "--output FILE writes it elsewhere")
     if as_records:
         written = ReportWritten(
