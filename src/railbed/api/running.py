@@ -73,8 +73,6 @@ class RunningVerb:
         self.run = run
         self.takers: list[Take] = [run.append, *takers]
         """What gets each record, in order, before the next one is made."""
-        self.conclusion = Conclusion()
-        """The exit code of a verb that completed its work, and why it is not 0."""
         self._invocation = invocation
         self._reach = reach
         self._revise = revise
@@ -101,7 +99,7 @@ class RunningVerb:
 
     @contextmanager
     def ending(self) -> Iterator[None]:
-        """Record how the work inside ends: in order, interrupted, or by an error, which is raised again."""
+        """Record how the work inside ends early: interrupted, or by an error, which is raised again."""
         try:
             yield
         except (KeyboardInterrupt, asyncio.CancelledError, GeneratorExit):
@@ -120,8 +118,12 @@ class RunningVerb:
         except BaseException:
             self.run.finish("failed", BUG)
             raise
-        self.conclusion = self._invocation.decide(self._tally)
-        self.run.finish("done", self.conclusion.code)
+
+    def conclude(self) -> Conclusion:
+        """Record that the work is complete; return the exit code, and why it is not 0."""
+        conclusion = self._invocation.decide(self._tally)
+        self.run.finish("done", conclusion.code)
+        return conclusion
 
     def _take(self, record: Record) -> None:
         for take in self.takers:

@@ -101,3 +101,4 @@ class RecordStream:
                 async with aclosing(running.records()) as records:
                     async for record in records:
                         yield record
+            running.conclude()

@@ -80,9 +80,9 @@ def show(stream: RecordStream, screen: Screen) -> int:
 
 
 def _complete(running: RunningVerb, screen: Screen) -> int:
-    """Show the end of a run that completed its work, and return the exit code."""
+    """Record and show the end of a run that completed its work, and return the exit code."""
+    conclusion = running.conclude()
     screen.finish(running.run.folder)
-    conclusion = running.conclusion
     if conclusion.announced and conclusion.reason:
         screen.conclude(f"exit code {conclusion.code}: {conclusion.reason}")
     return conclusion.code
