@@ -199,7 +199,7 @@ def test_our_own_fault_is_one_sentence_and_a_file(
     def broken(name: str) -> object:
         raise RuntimeError(f"a bug about {name}")
 
-    monkeypatch.setattr(checking, "_rule", broken)
+    monkeypatch.setattr(checking, "rule_named", broken)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     assert run(["check", "--explain", "mtu"]) == 70
     err = capsys.readouterr().err

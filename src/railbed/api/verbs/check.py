@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from typing import Literal
+from typing import Any, Literal
 
 from railbed.api.clusters import ClusterLike, cluster_of, cluster_words
 from railbed.api.reach import Reach
@@ -17,10 +17,9 @@ from railbed.check.run import check as check_nodes
 from railbed.fleet import Fleet
 from railbed.model.record import Record
 from railbed.probes.outputs import all_probes
+from railbed.rules.rule import Rule
 from railbed.store import Store
 from railbed.store.find import jobs_in_progress
-
-LISTING = "docs/reference/checks.md lists them"
 
 
 def check(
@@ -41,7 +40,7 @@ def check(
     marked stream hop by hop. `every_pair` tests the path between every pair of nodes, even on a rail with many.
     """
     reach, store = reach or Reach(), store or Store()
-    chosen = [choose(CHECK_BOOK.rules, name, kind="rule", listing=LISTING) for name in rules] or usual_checks()
+    chosen = [rule_named(name) for name in rules] or usual_checks()
     site = cluster_of(cluster, reach)
     # A full check of a cluster with rails also records probes that no rule needs, as evidence for bug reports.
     extra = () if rules or prove or not any(site.ports()) else all_probes().values()
@@ -66,3 +65,8 @@ def check(
     words = ["check", *rules, *(["--prove", prove] if prove else []), *cluster_words(cluster)]
     invocation = Invocation(verb="check", cluster=site, work=work, decide=conclude_check)
     return RecordStream(invocation, reach, store, words)
+
+
+def rule_named(name: str) -> Rule[Any]:
+    """Return a rule of check; raise UsageError, with similar names, if there is none."""
+    return choose(CHECK_BOOK.rules, name, kind="rule", listing="docs/reference/checks.md lists them")

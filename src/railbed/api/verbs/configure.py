@@ -13,9 +13,8 @@ from railbed.api.running import Invocation, Work
 from railbed.api.stored import Run, folder_of
 from railbed.api.stream import RecordStream
 from railbed.api.tally import Conclusion, Tally
-from railbed.api.verbs.check import LISTING
-from railbed.catalog import choose
-from railbed.check.book import CHECK_BOOK, usual_checks
+from railbed.api.verbs.check import rule_named
+from railbed.check.book import usual_checks
 from railbed.configure.journal import ChangeJournal
 from railbed.configure.request import ConfigureRequest
 from railbed.configure.run import checks_with_fixes
@@ -63,7 +62,7 @@ def configure(
     if apply:
         _refuse_recording(reach)
     site = required_cluster(cluster, reach, "configure")
-    named = [choose(CHECK_BOOK.rules, name, kind="rule", listing=LISTING) for name in rules]
+    named = [rule_named(name) for name in rules]
     journal = _journal_of(site)
     request = ConfigureRequest(
         checks=named or checks_with_fixes(usual_checks()),

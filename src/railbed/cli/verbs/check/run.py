@@ -6,9 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from railbed.api.site import built_in_local
-from railbed.api.verbs.check import LISTING, check
-from railbed.catalog import choose
-from railbed.check.book import CHECK_BOOK
+from railbed.api.verbs.check import check, rule_named
 from railbed.cli.explain import explain_rule
 from railbed.cli.options import Options
 from railbed.cli.run.perform import show
@@ -19,7 +17,7 @@ from railbed.model.cluster import Cluster
 
 def explain_named(name: str, *, as_json: bool) -> int:
     """Explain a rule."""
-    return explain_rule(choose(CHECK_BOOK.rules, name, kind="rule", listing=LISTING), as_json=as_json)
+    return explain_rule(rule_named(name), as_json=as_json)
 
 
 def check_cluster(
