@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from tests.support.source import ROOT, SWITCHLAB, trees
+from tests.support.source import ROOT, SOURCE, SWITCHLAB, trees
 
 pytestmark = pytest.mark.xdist_group("source")
 VAGUE = {
@@ -63,3 +65,28 @@ def test_names_are_not_vague() -> None:
 )
 def test_a_planted_vague_name_is_rejected(planted: str) -> None:
     assert list(vague_names(ast.parse(planted)))
+
+
+REPEATED = frozenset(
+    """
+    Agent Allocation Answers Architecture Attempt Batch Buffers Cable Chain Change Chart Checkpoint Clock
+    ConfigSection Driver Ending Evidence Fault Flow Gpu Group Judgement Known Labels Ladder Layout Limits Line Link
+    Listing Lora Mark Memory Messages NodeState NodeView NotJudged NotMeasured Operation Order Part Pause Pieces
+    Place Port PortView Progress Rail RailView Recorder Refusal Refused Row Rule Sample Samples Sampling Section
+    Sequence Series Site Source Span Steps Stream SwitchPortView SwitchView Table Target Tcpdump Text Transport Walk
+    Watchdog Window
+    """.split()
+)
+"""Public class names that exist more than once. This list only gets shorter."""
+
+
+def repeated_class_names(package: Path) -> set[str]:
+    """Return the public class names of a package that several of its modules define."""
+    names = [node.name for tree in trees(package).values() for node in tree.body if isinstance(node, ast.ClassDef)]
+    return {name for name, count in Counter(names).items() if count > 1 and not name.startswith("_")}
+
+
+def test_a_public_class_name_exists_once() -> None:
+    assert repeated_class_names(SOURCE) - REPEATED == set(), "name the class for what sets it apart"
+    assert REPEATED - repeated_class_names(SOURCE) == set(), "take it off the list"
+    assert repeated_class_names(SWITCHLAB) == set()
