@@ -35,7 +35,7 @@ from railbed.configure.persist.unit import read_unit, render_unit
 from railbed.errors import DeviceError, ParseError, UserError
 from railbed.fleet.sample.clock import ControlClock
 from railbed.fleet.sample.intake import Intake
-from railbed.fleet.sample.rows import NodeState, RowReader
+from railbed.fleet.sample.rows import ReaderState, RowReader
 from railbed.launch.protocol import decode
 from railbed.model.events import capture
 from railbed.model.fix import FileStep, Fix, Persistence, RunStep, SlotStep
@@ -490,7 +490,7 @@ def _sample_rows(text: str) -> None:
     taken: list[Sample] = []
     emitted: list[Event] = []
     intake = Intake("a", taken.append, emitted.append)
-    reader = RowReader(NodeState("a", 1.0, ControlClock(), intake, emitted.append))
+    reader = RowReader(ReaderState("a", 1.0, ControlClock(), intake, emitted.append))
     for line in text.encode("utf-8", "surrogatepass").split(b"\n"):
         with suppress(ParseError):
             reader.heartbeat()

@@ -72,7 +72,7 @@ def test_a_file_that_goes_away_is_missing(sys_class: Path) -> None:
 
 def test_a_device_that_is_replaced_by_one_of_the_same_name_is_read_again(sys_class: Path) -> None:
     """As when a driver is loaded again between two scans: files of the old device stay open and hold nothing."""
-    sources = reader.Sources(reader.Order(order(1.0, [], [])), str(sys_class))
+    sources = reader.Sources(reader.ReaderOrder(order(1.0, [], [])), str(sys_class))
     assert '["rdma", "rail1", ["hw_counters/sent_pkts"]]' in sources.changed_layout()
     assert sources.read()[-1] == 12
     assert not sources.are_outdated()
@@ -223,7 +223,7 @@ def test_only_some_peers_are_counted() -> None:
 
 
 def test_a_peer_is_in_the_layout_once_enough_was_sent_to_it() -> None:
-    sources = reader.Sources(reader.Order(order(1.0, ["lo"], ["127.77.0.1"])))
+    sources = reader.Sources(reader.ReaderOrder(order(1.0, ["lo"], ["127.77.0.1"])))
     assert "tcp_peer" not in sources.changed_layout()
     with socket.create_server(("127.77.0.1", 0)) as server, socket.create_connection(server.getsockname()) as client:
         taken, _ = server.accept()
@@ -244,7 +244,7 @@ def test_a_peer_is_in_the_layout_once_enough_was_sent_to_it() -> None:
 
 def test_a_driver_without_counters() -> None:
     for port in ("lo", "no-such-device"):
-        driver = ethtool.Driver(port, {"rx_prio3_pause"})
+        driver = ethtool.EthtoolCounters(port, {"rx_prio3_pause"})
         assert (driver.names, driver.changed()) == ([], False)
         driver.close()
 
@@ -269,8 +269,8 @@ def kernel(statistics: dict[str, int]) -> Callable[[Any, Any], None]:
 
 def test_counters_of_a_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     statistics = {"rx_packets": 1, "rx_prio3_pause": 17, "rx_discards_phy": (1 << 63) + 5}
-    monkeypatch.setattr(ethtool.Driver, "_ioctl", kernel(statistics))
-    driver = ethtool.Driver("ens1", {"rx_prio3_pause", "rx_discards_phy"})
+    monkeypatch.setattr(ethtool.EthtoolCounters, "_ioctl", kernel(statistics))
+    driver = ethtool.EthtoolCounters("ens1", {"rx_prio3_pause", "rx_discards_phy"})
     assert driver.names == ["rx_prio3_pause", "rx_discards_phy"]
     assert driver.read() == [17, (1 << 63) + 5]
     statistics["rx_prio4_pause"] = 2
@@ -293,7 +293,7 @@ class FakeNvml:
         return 0
 
     def nvmlDeviceGetMemoryInfo_v2(self, _handle: Any, result: Any) -> int:  # noqa: N802
-        assert result._obj.version == ctypes.sizeof(nvml.Memory) | 2 << 24
+        assert result._obj.version == ctypes.sizeof(nvml.NvmlMemory) | 2 << 24
         result._obj.used = 40 << 30
         return 0
 
@@ -307,11 +307,11 @@ class FakeNvml:
 
 def test_a_gpu_reports_what_it_has() -> None:
     library: Any = FakeNvml()
-    gpu = nvml.Gpu(library, 0)
+    gpu = nvml.GpuReader(library, 0)
     assert gpu.names == ["busy", "memory_used_bytes", "temperature"]
     assert gpu.read() == gpu.read() == [87, 40 << 30, 61]
     assert library.calls == 2, "it is not read more than once a second"
-    assert nvml.Gpu(library, 1).names == []
+    assert nvml.GpuReader(library, 1).names == []
     assert nvml.gpus("libno-such-library.so.1") == []
 
 

@@ -18,7 +18,7 @@ from railbed.fleet.sample.intake import Intake
 from railbed.fleet.sample.node import traffic
 from railbed.fleet.sample.node.owners import Owners
 from railbed.fleet.sample.node.traffic import LEAST_BYTES, NAMED_BYTES, PortTraffic, TrafficCounter
-from railbed.fleet.sample.rows import NodeState, RowReader
+from railbed.fleet.sample.rows import ReaderState, RowReader
 from railbed.model import events
 from railbed.model.record import Event
 from railbed.parsing.counters import ForeignConnection
@@ -177,7 +177,7 @@ def test_the_training_is_what_works_in_its_folder_and_what_that_starts(tmp_path:
 def test_a_program_becomes_an_event() -> None:
     emitted: list[Event] = []
     intake = Intake("a", lambda _: None, emitted.append)
-    rows = RowReader(NodeState("a", 1.0, ControlClock(), intake, emitted.append))
+    rows = RowReader(ReaderState("a", 1.0, ControlClock(), intake, emitted.append))
     rows.take(ForeignConnection("10.1.0.1:4000", "10.1.0.2:5201", "7", "ip\x1bf"))
     rows.take(ForeignConnection("10.1.0.1:4000", "10.1.0.2:5201", "", "a program of user 1000"))
     named, hidden = emitted

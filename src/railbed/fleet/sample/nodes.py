@@ -10,7 +10,7 @@ from railbed.errors import DeviceError, ParseError
 from railbed.fleet.fleet import Fleet
 from railbed.fleet.node_program import BANNER_LINES, ProgramOutput
 from railbed.fleet.sample.program import READER, order
-from railbed.fleet.sample.rows import NodeState, RowReader
+from railbed.fleet.sample.rows import ReaderState, RowReader
 from railbed.parsing.counters import Fault, Greeting, LayoutLine, parse_line
 from railbed.transport.base import Program
 
@@ -28,7 +28,7 @@ FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS = 1.0, 10.0
 class NodeSampler:
     """Keeps a reader running on a node."""
 
-    state: NodeState
+    state: ReaderState
     python: str
     ports: Sequence[str]
     peers: Sequence[str]

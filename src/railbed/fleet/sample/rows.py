@@ -19,7 +19,7 @@ BEATS = 60
 
 
 @dataclass
-class NodeState:
+class ReaderState:
     """What is known about a node, whichever reader runs there."""
 
     node: str
@@ -35,7 +35,7 @@ class NodeState:
 class RowReader:
     """Takes the lines of one reader, from its start to its end."""
 
-    def __init__(self, state: NodeState) -> None:
+    def __init__(self, state: ReaderState) -> None:
         self._state = state
         self._clock = state.clock
         self._alignment = Alignment()

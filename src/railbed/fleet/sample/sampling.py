@@ -11,7 +11,7 @@ from railbed.fleet.fleet import Fleet
 from railbed.fleet.sample.clock import ControlClock
 from railbed.fleet.sample.intake import Emit, Intake
 from railbed.fleet.sample.nodes import NodeSampler
-from railbed.fleet.sample.rows import NodeState
+from railbed.fleet.sample.rows import ReaderState
 from railbed.fleet.sample.switches import SwitchSampler
 from railbed.model import events
 from railbed.model.cluster import Cluster
@@ -43,7 +43,7 @@ async def sample(
     work = [_follow_clock(clock, emit)]
     work += [
         NodeSampler(
-            NodeState(name, interval, clock, Intake(name, take, emit), emit),
+            ReaderState(name, interval, clock, Intake(name, take, emit), emit),
             python=cluster.python_of(name),
             ports=[port.netdev for port in node.ports],
             training=training,

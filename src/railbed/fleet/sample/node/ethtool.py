@@ -7,7 +7,7 @@ import fcntl
 import socket
 import struct
 
-from railbed.fleet.sample.node.group import Group
+from railbed.fleet.sample.node.group import CounterGroup
 
 SIOCETHTOOL = 0x8946
 STRINGS, STATISTICS, COUNT = 0x1B, 0x1D, 0x37
@@ -17,7 +17,7 @@ SPARE = 4096
 """The kernel writes as many numbers as the driver has at that moment, whatever the size of our memory."""
 
 
-class Driver(Group):
+class EthtoolCounters(CounterGroup):
     """The wanted counters of the driver of an interface."""
 
     source = "ethtool"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import time
 
-from railbed.fleet.sample.node.group import Group
+from railbed.fleet.sample.node.group import CounterGroup
 
 NUMBER_BYTES = 64
 TEXT_BYTES = 65536
@@ -31,7 +31,7 @@ NET = {
 }
 
 
-class NumberFiles(Group):
+class NumberFiles(CounterGroup):
     """Files with one number each; those that hold no number are left out."""
 
     def __init__(self, source: str, port: str, paths: dict[str, str]) -> None:
@@ -57,7 +57,7 @@ class NumberFiles(Group):
             os.close(descriptor)
 
 
-class Host(Group):
+class Host(CounterGroup):
     """Processors, memory, TCP, IP, and the processor time of this process."""
 
     source, port = "host", ""

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 
-class Group(ABC):
+class CounterGroup(ABC):
     """Counters of the same source and port, which are read together."""
 
     source: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import time
 
-from railbed.fleet.sample.node.group import Group
+from railbed.fleet.sample.node.group import CounterGroup
 
 LIBRARY = "libnvidia-ml.so.1"
 SECONDS = 1.0
@@ -20,7 +20,7 @@ class Utilisation(ctypes.Structure):
     _fields_ = (("gpu", ctypes.c_uint), ("memory", ctypes.c_uint))
 
 
-class Memory(ctypes.Structure):
+class NvmlMemory(ctypes.Structure):
     """nvmlMemory_v2_t"""
 
     _fields_ = (
@@ -32,7 +32,7 @@ class Memory(ctypes.Structure):
     )
 
 
-class Gpu(Group):
+class GpuReader(CounterGroup):
     """What a GPU reports about itself; what it does not support is left out."""
 
     source = "gpu"
@@ -57,7 +57,7 @@ class Gpu(Group):
 
     def _all(self) -> dict[str, int | None]:
         utilisation = Utilisation()
-        memory = Memory(version=ctypes.sizeof(Memory) | MEMORY_VERSION)
+        memory = NvmlMemory(version=ctypes.sizeof(NvmlMemory) | MEMORY_VERSION)
         return {
             "busy": utilisation.gpu if self._fill(utilisation, "nvmlDeviceGetUtilizationRates") else None,
             "memory_used_bytes": memory.used if self._fill(memory, "nvmlDeviceGetMemoryInfo_v2") else None,
@@ -79,7 +79,7 @@ class Gpu(Group):
         return bool(call(self._handle, *map(ctypes.c_int, selection), ctypes.byref(result)) == 0)
 
 
-def gpus(library: str = LIBRARY) -> list[Gpu]:
+def gpus(library: str = LIBRARY) -> list[GpuReader]:
     """Return the GPUs of this machine; none without NVIDIA's driver."""
     try:
         loaded = ctypes.CDLL(library)
@@ -88,4 +88,4 @@ def gpus(library: str = LIBRARY) -> list[Gpu]:
     count = ctypes.c_uint()
     if loaded.nvmlInit_v2() != 0 or loaded.nvmlDeviceGetCount_v2(ctypes.byref(count)) != 0:
         return []
-    return [gpu for gpu in (Gpu(loaded, index) for index in range(count.value)) if gpu.names]
+    return [gpu for gpu in (GpuReader(loaded, index) for index in range(count.value)) if gpu.names]

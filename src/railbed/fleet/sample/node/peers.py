@@ -9,7 +9,7 @@ import socket
 import struct
 from collections.abc import Collection, Iterable
 
-from railbed.fleet.sample.node.group import Group
+from railbed.fleet.sample.node.group import CounterGroup
 from railbed.fleet.sample.node.sockets import TcpConnection
 
 LEAST_SEGMENTS = 100
@@ -54,7 +54,7 @@ class Peers:
         return [pair for pair, (segments, *_) in self.sent.items() if segments >= LEAST_SEGMENTS]
 
 
-class PortPeers(Group):
+class PortPeers(CounterGroup):
     """The segments that one interface sent to each peer, as of the last sample."""
 
     source = "tcp_peer"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from railbed.fleet.sample.node.group import Group
+from railbed.fleet.sample.node.group import CounterGroup
 from railbed.transport.netlink import ROUTE, KernelList, Unreadable, attributes
 
 GET, NEW = 38, 36
@@ -30,7 +30,7 @@ class Disciplines:
             self.counters = {}
 
 
-class PortDiscipline(Group):
+class PortDiscipline(CounterGroup):
     """The discipline of one interface, as of the last refresh."""
 
     source = "qdisc"

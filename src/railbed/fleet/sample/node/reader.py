@@ -1,6 +1,6 @@
 """The reader: samples the counters of this node at fixed times and writes them to standard output, one line a sample.
 
-Input, one line each: the order as JSON (see `Order`), then `p NUMBER` as a heartbeat and `g TIME` to begin. Output:
+Input, one line each: the order as JSON (see `ReaderOrder`), then `p NUMBER` as a heartbeat and `g TIME` to begin. Output:
 `h VERSION` at the start, `l LAYOUT` (JSON) whenever the series change, `r TIME VALUE…` with `-` for a missing value,
 `q NUMBER TIME WALL` as the answer to a heartbeat, `t CONNECTION` (JSON) for a connection of a program that is not part
 of the training, and `e TEXT` before it ends by a fault. Times are microseconds on the monotonic clock, which no one
@@ -21,7 +21,7 @@ import time
 from collections.abc import Sequence
 
 from railbed.fleet.sample.node import ethtool, files, owners, peers, qdisc, sockets, traffic
-from railbed.fleet.sample.node.group import Group
+from railbed.fleet.sample.node.group import CounterGroup
 
 VERSION = 1
 START_SECONDS, LEASE_SECONDS = 60, 10
@@ -32,7 +32,7 @@ SYS = "/sys/class"
 NVIDIA = "/proc/driver/nvidia"
 
 
-class Order:
+class ReaderOrder:
     """What to sample, from the first line of input."""
 
     def __init__(self, line: bytes) -> None:
@@ -49,7 +49,7 @@ class Order:
 class Sources:
     """Everything that this node counts."""
 
-    def __init__(self, order: Order, sys: str = SYS) -> None:
+    def __init__(self, order: ReaderOrder, sys: str = SYS) -> None:
         self._order = order
         self._sys = sys
         self._disciplines = qdisc.Disciplines()
@@ -60,7 +60,7 @@ class Sources:
         self._peers = peers.Peers(order.peers)
         self._gpus = _gpus()
         self._layout = ""
-        self._groups: list[Group] = []
+        self._groups: list[CounterGroup] = []
         self.scan()
 
     def scan(self) -> None:
@@ -113,7 +113,7 @@ class Sources:
         for group in self._groups:
             group.close()
 
-    def _host_and_ports(self) -> list[Group]:
+    def _host_and_ports(self) -> list[CounterGroup]:
         names = files.interfaces(self._sys, self._order.ports)
         self._disciplines.refresh()
         indices = {name: _index(name) for name in names}
@@ -122,14 +122,14 @@ class Sources:
         return [
             files.Host(),
             *(files.interface_files(self._sys, name) for name in names),
-            *(ethtool.Driver(name, self._order.ethtool) for name in names),
+            *(ethtool.EthtoolCounters(name, self._order.ethtool) for name in names),
             *(qdisc.PortDiscipline(name, indices[name], self._disciplines) for name in queues),
             *(sockets.PortConnections(name, addresses[name], self._connections) for name in names if addresses[name]),
             *self._traffic_of({name: address for name, address in addresses.items() if address}),
             *(peers.PortPeers(name, addresses[name], self._peers) for name in names if addresses[name]),
         ]
 
-    def _traffic_of(self, addresses: dict[str, int]) -> list[Group]:
+    def _traffic_of(self, addresses: dict[str, int]) -> list[CounterGroup]:
         if not self._traffic:
             return []
         return [traffic.PortTraffic(name, address, self._traffic) for name, address in addresses.items()]
@@ -148,7 +148,7 @@ class Reader:
 
     def __init__(self) -> None:
         self._input = b""
-        self._order = Order(self._line())
+        self._order = ReaderOrder(self._line())
         self._due = NEVER
         self._rescan = time.monotonic() + RESCAN_SECONDS
 
@@ -238,7 +238,7 @@ def _index(name: str) -> int:
         return -1
 
 
-def _gpus() -> Sequence[Group]:
+def _gpus() -> Sequence[CounterGroup]:
     if not os.access(NVIDIA, os.F_OK):
         return []
     from railbed.fleet.sample.node import nvml  # ctypes is slow to load

@@ -6,7 +6,7 @@ import fcntl
 import socket
 import struct
 
-from railbed.fleet.sample.node.group import Group
+from railbed.fleet.sample.node.group import CounterGroup
 from railbed.transport.netlink import CONNECTIONS, TCP_INFO, Unreadable, attributes, select_connections
 
 SENDING = 1 << 1 | 1 << 4 | 1 << 8
@@ -83,7 +83,7 @@ class TcpSockets:
                 self.slowest[link.local] = max(self.slowest.get(link.local, (0, 0)), (link.rtt, link.peer))
 
 
-class PortConnections(Group):
+class PortConnections(CounterGroup):
     """The connections of one interface, as of the last refresh."""
 
     source = "tcp"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 
-from railbed.fleet.sample.node.group import Group
+from railbed.fleet.sample.node.group import CounterGroup
 from railbed.fleet.sample.node.owners import Owners
 from railbed.fleet.sample.node.sockets import TcpConnection, TcpSockets
 
@@ -164,7 +164,7 @@ class TrafficCounter:
         return not known.is_named and known.foreign >= NAMED_BYTES
 
 
-class PortTraffic(Group):
+class PortTraffic(CounterGroup):
     """The bytes of TCP over one interface, as of the last refresh."""
 
     source = "tcp"
