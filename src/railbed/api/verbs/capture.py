@@ -58,8 +58,7 @@ def capture(
     """
     reach, store = reach or Reach(), store or Store()
     target = Path(export) if export is not None else None
-    if target:
-        refuse_target(target, (), force=force)
+    refuse_target(target, (), force=force)
     site = cluster_of(cluster, reach)
     limits = Limits(
         seconds=seconds if seconds is not None or stream else DEFAULT_SECONDS,
@@ -97,8 +96,7 @@ def read_capture(
     """
     paths = [Path(file) for file in files]
     target = Path(export) if export is not None else None
-    if target:
-        refuse_target(target, paths, force=force)
+    refuse_target(target, paths, force=force)
     site = None if cluster is None else cluster_of(cluster, Reach())
     context = Context.of(site) if site else Context()
     sources = [_source(path, name, site) for path, name in zip(paths, _names(paths), strict=True)]
@@ -112,8 +110,10 @@ def read_capture(
     return RecordStream(invocation, Reach(), store, words)
 
 
-def refuse_target(target: Path, inputs: Sequence[Path], *, force: bool) -> None:
+def refuse_target(target: Path | None, inputs: Sequence[Path], *, force: bool) -> None:
     """Refuse to write to a file that exists, is read, or cannot be written, before anything is recorded."""
+    if target is None:
+        return
     if not exists(target):
         if not is_folder(target.absolute().parent):
             raise UsageError(f"cannot write the packets to {target}: its folder does not exist")

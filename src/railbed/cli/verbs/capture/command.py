@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -74,24 +73,23 @@ def capture_command(
 
     Example: railbed capture --with bench
     """
-    from railbed.api.verbs.capture import capture, read_capture
+    from railbed.api.verbs.capture import capture, refuse_target
     from railbed.capture.plan import EVERYTHING_BYTES
-    from railbed.cli.site import given_cluster
-    from railbed.cli.verbs.capture.run import cluster_to_record, explain_named, show_capture
+    from railbed.cli.verbs.capture.run import cluster_to_record, explain_named, read_files, show_recording
 
     if explain:
         return explain_named(explain, as_json=as_json)
-    show = partial(show_capture, as_json=as_json, everything=everything)
+    inputs = [*(from_files or ()), *(files or ())]
+    refuse_target(export, inputs, force=force)
     if from_files:
         _refuse_mixtures({"--nodes": nodes, "--rail": rails, "--for": seconds, "--with": stream})
-        inputs = [*from_files, *(files or ())]
-        return show(read_capture(inputs, given_cluster(cluster, None), export=export, force=force), None)
+        return read_files(inputs, cluster, export, force=force, as_json=as_json, everything=everything)
     if files:
         raise UsageError(f"unexpected argument {str(files[0])!r}", hint=f"to read a recording: --from {files[0]}")
-    stop = asyncio.Event()
-    recording = capture(
+    recording = partial(
+        capture,
         cluster_to_record(cluster, timeout),
-        nodes=_names(nodes),
+        nodes=[name.strip() for name in nodes.split(",") if name.strip()],
         rails=rails or (),
         seconds=seconds,
         packets=packets,
@@ -100,14 +98,9 @@ def capture_command(
         stream=stream,
         export=export,
         force=force,
-        stop=stop,
         reach=Options(json=as_json, timeout=timeout),
     )
-    return show(recording, stop)
-
-
-def _names(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]
+    return show_recording(recording, as_json=as_json, everything=everything)
 
 
 def _refuse_mixtures(wanted: dict[str, object]) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from pathlib import Path
 
 from railbed.api.stream import RecordStream
+from railbed.api.verbs.capture import read_capture
 from railbed.capture.book import CAPTURE_BOOK
 from railbed.catalog import choose
 from railbed.cli.explain import explain_rule
@@ -39,11 +40,24 @@ def explain_named(name: str, *, as_json: bool) -> int:
     return explain_rule(choose(rules, name, kind="rule", listing=f"the rules are {', '.join(rules)}"), as_json=as_json)
 
 
-def show_capture(stream: RecordStream, stop: asyncio.Event | None, *, as_json: bool, everything: bool) -> int:
-    """Show a capture and return the exit code; the first Ctrl-C sets `stop`, if there is one."""
-    screen = _screen(stream.invocation.cluster, as_json=as_json, everything=everything)
-    if stop is None:
-        return show(stream, screen)
+def read_files(
+    files: Sequence[Path],
+    cluster_file: Path | None,
+    export: Path | None,
+    *,
+    force: bool,
+    as_json: bool,
+    everything: bool,
+) -> int:
+    """Read and judge recordings that were made elsewhere, and return the exit code."""
+    stream = read_capture(files, given_cluster(cluster_file, None), export=export, force=force)
+    return show(stream, _screen(stream.invocation.cluster, as_json=as_json, everything=everything))
+
+
+def show_recording(recording: Callable[..., RecordStream], *, as_json: bool, everything: bool) -> int:
+    """Show a capture that gets an event to stop at, which the first Ctrl-C sets; return the exit code."""
+    stop = asyncio.Event()
+    stream = recording(stop=stop)
     recorded = stream.invocation.work
 
     async def work(fleet: Fleet) -> AsyncGenerator[Record, None]:
@@ -52,7 +66,7 @@ def show_capture(stream: RecordStream, stop: asyncio.Event | None, *, as_json: b
                 async for record in records:
                     yield record
 
-    return show(stream.doing(work), screen)
+    return show(stream.doing(work), _screen(stream.invocation.cluster, as_json=as_json, everything=everything))
 
 
 def _screen(cluster: Cluster, *, as_json: bool, everything: bool) -> Screen:

@@ -1,10 +1,10 @@
 """The reader: samples the counters of this node at fixed times and writes them to standard output, one line a sample.
 
-Input, one line each: the order as JSON (see `ReaderOrder`), then `p NUMBER` as a heartbeat and `g TIME` to begin. Output:
-`h VERSION` at the start, `l LAYOUT` (JSON) whenever the series change, `r TIME VALUE…` with `-` for a missing value,
-`q NUMBER TIME WALL` as the answer to a heartbeat, `t CONNECTION` (JSON) for a connection of a program that is not part
-of the training, and `e TEXT` before it ends by a fault. Times are microseconds on the monotonic clock, which no one
-sets; WALL is the time of day.
+Input, one line each: the order as JSON (see `ReaderOrder`), then `p NUMBER` as a heartbeat and `g TIME` to begin.
+Output: `h VERSION` at the start, `l LAYOUT` (JSON) whenever the series change, `r TIME VALUE…` with `-` for a missing
+value, `q NUMBER TIME WALL` as the answer to a heartbeat, `t CONNECTION` (JSON) for a connection of a program that is
+not part of the training, and `e TEXT` before it ends by a fault. Times are microseconds on the monotonic clock, which
+no one sets; WALL is the time of day.
 
 It writes no file, starts no process, and ends with its input. If its input falls silent, as after a power cut at the
 other end, the kernel ends it, even in the middle of a write: the heartbeats renew an alarm.
