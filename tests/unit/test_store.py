@@ -163,9 +163,8 @@ def test_the_cluster_file_is_utf_8_in_any_locale(runs_here: Path) -> None:
     assert (runs_here / summary.id / "cluster.yaml").read_bytes() == "name: é".encode()
 
 
-def test_arguments_that_are_no_unicode(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "argv", ["railbed", "check", "caf\udce9"])
-    with open_run("check", cluster_name="lab", cluster_text=""):
+def test_arguments_that_are_no_unicode() -> None:
+    with open_run("check", cluster_name="lab", cluster_text="", arguments=["check", "caf\udce9"]):
         pass
     (summary,) = list_runs()
     assert summary.arguments == ["check", "caf?"]
