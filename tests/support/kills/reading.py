@@ -79,7 +79,9 @@ class ExportKilled(Scenario):
         else:
             assert result.code == 0, result
             assert self.content() == self.expected
-        assert self.node_files() == self.on_node, "the node has files of the killed export"
+        assert self.node_files() == self.on_node, (
+            f"the node has other files: {sorted({*self.node_files()} ^ {*self.on_node})}"
+        )
         assert self.entries() == self.beside
 
     @staticmethod
