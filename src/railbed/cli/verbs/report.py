@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, cast
+from typing import Annotated
 
 import typer
 
-from railbed.api.verbs.report import ReportFormat, read_all, render_report
+from railbed.api.verbs.report import read_all, render_report
 from railbed.cli.chosen import chosen_run
 from railbed.cli.options import JsonOption
 from railbed.cli.pagefile import STANDARD_OUTPUT, write_page
@@ -66,7 +66,7 @@ def report_command(
         data = read_all(folder)
         activity.begin("writing the report")
         document = describe(data)
-        text = render_report(document, folder, cast("ReportFormat", form.value))
+        text = render_report(document, folder, form.value)
     write_page(path, text, typed=output is not None, hint="" if output else "--output FILE writes it elsewhere")
     if as_records:
         written = ReportWritten(
