@@ -122,7 +122,6 @@ REPEATED = frozenset(
         "Series",
         "Site",
         "Source",
-        "Span",
         "Steps",
         "Stream",
         "SwitchPortView",

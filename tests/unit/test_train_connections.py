@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from railbed.model.span import Span
+from railbed.model.span import Range
 from railbed.train.network.connections import (
     SENT_AT,
     SOCKET,
@@ -309,5 +309,5 @@ def test_what_no_connection_accounts_for() -> None:
     def reading(early: int, late: int, segments: int, unclear: int = 0) -> TcpReading:
         return TcpReading(node_segments=(early, late), segments=segments, ranks={}, others={}, unclear=unclear)
 
-    assert tcp_sent_between(reading(100, 105, 0), reading(300, 310, 190, 7), 1500).unclear == Span(0, 20 * 1500 + 7)
-    assert tcp_sent_between(reading(100, 105, 0), reading(300, 310, 500), 1500).unclear == Span(0, 0)
+    assert tcp_sent_between(reading(100, 105, 0), reading(300, 310, 190, 7), 1500).unclear == Range(0, 20 * 1500 + 7)
+    assert tcp_sent_between(reading(100, 105, 0), reading(300, 310, 500), 1500).unclear == Range(0, 0)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from railbed.launch.fabric import NodeFabric
 from railbed.model.cluster import Cluster
 from railbed.model.record import Event, Finding, Measurement, Verdict
-from railbed.model.span import STUCK, WRAP, Span, grown
+from railbed.model.span import STUCK, WRAP, Range, grown
 from railbed.train.network.ledger import Ledger, must_be_rdma
 from railbed.train.network.proof import NodeTraffic, RailBytes, node_traffic
 from railbed.train.network.sent_bytes import (
@@ -62,8 +62,8 @@ class TestCounters:
         assert span.most is None or span.most == more
 
     def test_one_that_was_set_to_zero_tells_only_what_came_since(self) -> None:
-        assert grown(5000, 300) == Span(300, None)
-        assert grown(2**40, 300) == Span(300, None)
+        assert grown(5000, 300) == Range(300, None)
+        assert grown(2**40, 300) == Range(300, None)
 
     @pytest.mark.parametrize(("mtu", "payload"), [(1500, 1024), (4200, 4096), (9000, 4096), (4100, 2048), (600, 512)])
     def test_the_path_mtu_of_soft_roce(self, mtu: int, payload: int) -> None:
@@ -101,23 +101,23 @@ def ports_moved(before: dict[str, int], after: dict[str, int]) -> PortSentBytes 
 class TestCards:
     def test_words_of_four_bytes(self) -> None:
         sent = ports_moved({"counters/port_xmit_data": WRAP - 10}, {"counters/port_xmit_data": 15})
-        assert sent == PortSentBytes(payload=Span.exactly(100))
+        assert sent == PortSentBytes(payload=Range.exactly(100))
 
     def test_bytes_are_taken_before_words(self) -> None:
         before = {"counters/port_xmit_data": 0, "hw_counters/tx_rdma_ucast_bytes": 0}
         after = {"counters/port_xmit_data": 9, "hw_counters/tx_rdma_ucast_bytes": 7}
-        assert ports_moved(before, after) == PortSentBytes(payload=Span.exactly(7))
+        assert ports_moved(before, after) == PortSentBytes(payload=Range.exactly(7))
 
     def test_packets_are_bytes_between_bounds(self) -> None:
         sent = ports_moved({"hw_counters/sent_pkts": 10}, {"hw_counters/sent_pkts": 20})
-        assert sent == PortSentBytes(payload=Span(0, 40960), frames=Span(580, 42240))
+        assert sent == PortSentBytes(payload=Range(0, 40960), frames=Range(580, 42240))
 
     def test_a_card_that_does_not_count_is_not_zero(self) -> None:
         assert ports_moved({}, {}) is None
-        stretch = SentBytes(rdma={"a/1": None}, net={}, tcp=Span(0, 0))
-        counted = SentBytes(rdma={"a/1": PortSentBytes(payload=Span.exactly(3))}, net={}, tcp=Span(0, 0))
+        stretch = SentBytes(rdma={"a/1": None}, net={}, tcp=Range(0, 0))
+        counted = SentBytes(rdma={"a/1": PortSentBytes(payload=Range.exactly(3))}, net={}, tcp=Range(0, 0))
         assert (stretch + counted).rdma == (counted + stretch).rdma == {"a/1": None}
-        assert (counted + counted).rdma == {"a/1": PortSentBytes(payload=Span.exactly(6))}
+        assert (counted + counted).rdma == {"a/1": PortSentBytes(payload=Range.exactly(6))}
 
     def test_counters_are_read_from_files(self, tmp_path: Path) -> None:
         files = {
@@ -219,7 +219,7 @@ def test_other_programs_do_not_blur_it(share: float, others: int, soft: bool) ->
     assert node.carrier == ("rdma" if share else "tcp")
 
 
-def traffic(node: str, *, rdma: Span | None, tcp: Span, gradients: int = 31 * GB, **changes: Any) -> NodeTraffic:
+def traffic(node: str, *, rdma: Range | None, tcp: Range, gradients: int = 31 * GB, **changes: Any) -> NodeTraffic:
     rail = RailBytes(rail="rail0", netdev="rail0", rdma_port="mlx5_0/1", rdma=rdma, tcp=tcp)
     fields = {"node": node, "gradients": gradients, "hook": gradients, "rails": (rail,), "elsewhere": {}}
     return NodeTraffic(**{**fields, "tcp_most": None, **changes})
@@ -232,7 +232,7 @@ def judged(*nodes: NodeTraffic, transport: str = "mpi", obstacle: str = "", dema
 
 class TestWords:
     def test_over_rdma(self) -> None:
-        nodes = [traffic(name, rdma=Span.exactly(32 * GB), tcp=Span.exactly(GB // 5)) for name in "ab"]
+        nodes = [traffic(name, rdma=Range.exactly(32 * GB), tcp=Range.exactly(GB // 5)) for name in "ab"]
         finding = judged(*nodes)
         assert finding.verdict is Verdict.OK
         assert finding.observed == (
@@ -241,7 +241,7 @@ class TestWords:
         assert in_short(nodes) == "99.4 % RoCE"
 
     def test_over_tcp_by_gloo(self) -> None:
-        nodes = [traffic(name, rdma=Span.exactly(0), tcp=Span.exactly(32 * GB)) for name in "abc"]
+        nodes = [traffic(name, rdma=Range.exactly(0), tcp=Range.exactly(32 * GB)) for name in "abc"]
         finding = judged(*nodes, transport="gloo", demanded=False)
         assert finding.verdict is Verdict.WARN
         assert finding.observed == "gradients went over TCP: 93.0 GB on all 3 nodes, because gloo supports only TCP"
@@ -249,65 +249,75 @@ class TestWords:
         assert in_short(nodes) == "over TCP"
 
     def test_over_tcp_although_rdma_is_there(self) -> None:
-        good = traffic("a", rdma=Span.exactly(32 * GB), tcp=Span.exactly(0))
-        bad = traffic("b", rdma=Span.exactly(0), tcp=Span.exactly(32 * GB))
+        good = traffic("a", rdma=Range.exactly(32 * GB), tcp=Range.exactly(0))
+        bad = traffic("b", rdma=Range.exactly(0), tcp=Range.exactly(32 * GB))
         finding = judged(good, bad, transport="nccl")
         assert finding.verdict is Verdict.FAIL
         assert finding.observed.endswith("31.0 GB on b, because nccl used sockets although RDMA is available")
 
     def test_an_obstacle_is_the_cause(self) -> None:
-        finding = judged(traffic("b", rdma=Span.exactly(0), tcp=Span.exactly(32 * GB)), obstacle="no GID")
+        finding = judged(traffic("b", rdma=Range.exactly(0), tcp=Range.exactly(32 * GB)), obstacle="no GID")
         assert finding.observed.endswith("because b has no RDMA: no GID")
         assert finding.remedy == "mend it"
 
     def test_tcp_of_the_ranks_is_announced_whatever_else_uses_rdma(self) -> None:
-        node = traffic("a", rdma=Span.exactly(90 * GB), tcp=Span.exactly(32 * GB), away={})
+        node = traffic("a", rdma=Range.exactly(90 * GB), tcp=Range.exactly(32 * GB), away={})
         assert judged(node).observed.startswith("gradients went partly over TCP: 31.0 GB on a")
 
     def test_management_traffic_is_not_a_sign_of_another_way(self) -> None:
         """Another interface sent as much, but not for the ranks."""
-        node = traffic("a", rdma=Span.exactly(0), tcp=Span.exactly(0), elsewhere={"eth9": Span.exactly(40 * GB)})
+        node = traffic(
+            "a",
+            rdma=Range.exactly(0),
+            tcp=Range.exactly(0),
+            elsewhere={"eth9": Range.exactly(40 * GB)},
+        )
         assert node.carrier == "elsewhere"
         assert replace(node, away={"eth9": 2000}).carrier == "unknown"
 
     def test_the_ranks_on_another_interface_are_not_rdma(self) -> None:
         """Others use RDMA at the same time, and the ranks another interface."""
-        node = traffic("a", rdma=Span.exactly(90 * GB), tcp=Span.exactly(0), away={"eth9": 32 * GB})
+        node = traffic("a", rdma=Range.exactly(90 * GB), tcp=Range.exactly(0), away={"eth9": 32 * GB})
         assert node.carrier == "unknown"
         assert replace(node, away={}).carrier == "rdma"
 
     def test_why_tcp_is_not_counted_by_connection(self) -> None:
-        node = traffic("a", rdma=Span.exactly(40 * GB), tcp=Span(0, 40 * GB), unread="the kernel is too old")
+        node = traffic("a", rdma=Range.exactly(40 * GB), tcp=Range(0, 40 * GB), unread="the kernel is too old")
         finding = judged(node)
         assert finding.observed.endswith("on a at the same time, and the kernel is too old")
         assert "a: TCP is not counted by connection: the kernel is too old" in finding.evidence
 
     def test_over_an_interface_that_is_not_a_rail(self) -> None:
-        away = traffic("a", rdma=Span.exactly(0), tcp=Span.exactly(0), elsewhere={"eth9": Span.exactly(32 * GB)})
+        away = traffic(
+            "a",
+            rdma=Range.exactly(0),
+            tcp=Range.exactly(0),
+            elsewhere={"eth9": Range.exactly(32 * GB)},
+        )
         assert judged(away).observed.endswith("because mpi used eth9 of a, which is on no rail")
 
     @pytest.mark.parametrize(
         ("node", "why"),
         [
-            (traffic("a", rdma=None, tcp=Span.exactly(0)), "mlx5_0/1 of a does not count the bytes it sends"),
+            (traffic("a", rdma=None, tcp=Range.exactly(0)), "mlx5_0/1 of a does not count the bytes it sends"),
             (
-                traffic("a", rdma=Span.exactly(0), tcp=Span.exactly(0)),
+                traffic("a", rdma=Range.exactly(0), tcp=Range.exactly(0)),
                 "neither RDMA nor TCP on the rails of a moved by 31.0 GB",
             ),
             (
-                traffic("a", rdma=Span.exactly(40 * GB), tcp=Span(0, 40 * GB)),
+                traffic("a", rdma=Range.exactly(40 * GB), tcp=Range(0, 40 * GB)),
                 "RDMA moved 40.0 GB and TCP 0 B to 40.0 GB on a at the same time",
             ),
         ],
         ids=lambda value: value if isinstance(value, str) else "",
     )
     def test_unknown_says_why(self, node: NodeTraffic, why: str) -> None:
-        finding = judged(node, traffic("b", rdma=Span.exactly(32 * GB), tcp=Span.exactly(0)))
+        finding = judged(node, traffic("b", rdma=Range.exactly(32 * GB), tcp=Range.exactly(0)))
         assert finding.verdict is Verdict.UNKNOWN
         assert finding.observed.endswith(why)
 
     def test_partly(self) -> None:
-        half = Span.exactly(31 * GB // 2)
+        half = Range.exactly(31 * GB // 2)
         finding = judged(traffic("a", rdma=half, tcp=half))
         assert finding.observed.startswith("gradients went partly over TCP: 31.0 GB on a")
 

@@ -16,7 +16,7 @@ PIECE_BYTES = 4 << 20
 
 
 @dataclass(frozen=True)
-class Span:
+class ByteRange:
     """A part of a piece that lies in one file."""
 
     name: str
@@ -51,14 +51,14 @@ class Pieces:
         """Return the bytes of a piece."""
         return self.start(index + 1) - self.start(index)
 
-    def spans(self, index: int) -> Iterator[Span]:
+    def spans(self, index: int) -> Iterator[ByteRange]:
         """Yield the parts of files that a piece consists of."""
         begin, end = self.start(index), self.start(index + 1)
         at = 0
         for name, size in self.files:
             first, last = max(begin, at), min(end, at + size)
             if first < last:
-                yield Span(name, first - at, last - first)
+                yield ByteRange(name, first - at, last - first)
             at += size
 
     def as_message(self) -> dict[str, Any]:

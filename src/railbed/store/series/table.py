@@ -32,7 +32,7 @@ class _Window(NamedTuple):
     """Of the rows of these blocks and minutes, one after another."""
 
 
-class Span(NamedTuple):
+class ChunkTimes(NamedTuple):
     """A minute of a device: its number, which grows in the order of sampling, its earliest and its latest time."""
 
     number: int
@@ -135,11 +135,11 @@ class Table:
         window = self._window(start, end)
         return self._numbers(window.blocks, window.minutes)[window.chosen]
 
-    def spans(self) -> list[Span]:
+    def spans(self) -> list[ChunkTimes]:
         """Return the minutes of the table."""
-        spans = [Span(chunk.number, chunk.first, chunk.last) for chunk in self._chunks.chunks]
+        spans = [ChunkTimes(chunk.number, chunk.first, chunk.last) for chunk in self._chunks.chunks]
         rows = [(number, rows.times) for number, rows in self._minutes.items() if len(rows.times)]
-        return spans + [Span(number, float(times.min()), float(times.max())) for number, times in rows]
+        return spans + [ChunkTimes(number, float(times.min()), float(times.max())) for number, times in rows]
 
     def rollups(self, column: int, *, by_hour: bool) -> tuple[Floats, Integers, Rollups]:
         """Return the roll-ups of a column by chunk or, as far as possible, by hour, with times and numbers of rows."""

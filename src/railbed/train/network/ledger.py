@@ -16,7 +16,7 @@ from railbed.launch.protocol import Message
 from railbed.model import events
 from railbed.model.cluster import Cluster
 from railbed.model.record import Finding, Measurement, Record
-from railbed.model.span import Span
+from railbed.model.span import Range
 from railbed.train.network.proof import NodeTraffic, node_traffic
 from railbed.train.network.sent_bytes import CounterReading, SentBytes, sent_between
 from railbed.train.network.verdict import finding, in_short
@@ -164,7 +164,7 @@ def _gradients(traffic: NodeTraffic) -> events.NodeGradients:
 
 
 def _measurements(traffic: NodeTraffic) -> list[Measurement]:
-    def bounds(name: str, span: Span | None, rail: str) -> list[Measurement]:
+    def bounds(name: str, span: Range | None, rail: str) -> list[Measurement]:
         ends = {"least": span.least, "most": span.most} if span else {}
         return [
             Measurement(

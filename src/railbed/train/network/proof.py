@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from railbed.model.cluster import Port
-from railbed.model.span import Span
+from railbed.model.span import Range
 from railbed.train.network.sent_bytes import PortSentBytes, SentBytes
 from railbed.train.network.tcp import TcpSentBytes
 
@@ -30,9 +30,9 @@ class RailBytes:
     netdev: str
     rdma_port: str = ""
     """`device/port`; empty if the cluster file has none."""
-    rdma: Span | None
+    rdma: Range | None
     """None if the card does not count what it sends."""
-    tcp: Span
+    tcp: Range
     """Bytes of the ranks over TCP; without counters by connection, all bytes of the interface except RDMA."""
     other_tcp: int | None = None
     """Bytes of other programs over TCP; None if connections are not counted."""
@@ -48,7 +48,7 @@ class NodeTraffic:
     hook: int
     """Bytes that the hook of its ranks sent, including to ranks on the same node."""
     rails: tuple[RailBytes, ...]
-    elsewhere: Mapping[str, Span]
+    elsewhere: Mapping[str, Range]
     """All bytes of interfaces that are on no rail."""
     tcp_most: int | None
     """The upper bound of TCP on all rails together."""
@@ -58,15 +58,15 @@ class NodeTraffic:
     """Why connections are not counted."""
 
     @property
-    def rdma(self) -> Span | None:
+    def rdma(self) -> Range | None:
         """Return the bytes of all rails over RDMA; None if a card does not count."""
         spans = [rail.rdma for rail in self.rails]
-        return None if None in spans else sum((span for span in spans if span), Span.exactly(0))
+        return None if None in spans else sum((span for span in spans if span), Range.exactly(0))
 
     @property
-    def tcp(self) -> Span:
+    def tcp(self) -> Range:
         """Return the bytes of the ranks over TCP on all rails; if connections are not counted, all bytes but RDMA."""
-        return sum((rail.tcp for rail in self.rails), Span.exactly(0)).at_most(self.tcp_most)
+        return sum((rail.tcp for rail in self.rails), Range.exactly(0)).at_most(self.tcp_most)
 
     @property
     def share(self) -> tuple[float, float]:
@@ -121,20 +121,20 @@ def node_traffic(node: str, ports: Sequence[Port], sent_bytes: SentBytes, *, gra
     )
 
 
-def _tcp_of_ranks(counted: TcpSentBytes, interfaces: Collection[str]) -> Span:
+def _tcp_of_ranks(counted: TcpSentBytes, interfaces: Collection[str]) -> Range:
     """Return the bytes of the ranks over several interfaces; unclear bytes count once."""
-    return Span.exactly(sum(counted.ranks.get(name, 0) for name in interfaces)) + counted.unclear
+    return Range.exactly(sum(counted.ranks.get(name, 0) for name in interfaces)) + counted.unclear
 
 
 def _rail(port: Port, sent_bytes: SentBytes) -> RailBytes:
     name = f"{port.rdma}/{port.rdma_port}" if port.rdma else ""
-    sent = sent_bytes.net.get(port.netdev, Span(0, None))
+    sent = sent_bytes.net.get(port.netdev, Range(0, None))
     # Without an RDMA device there is no RDMA: that is known, unlike a missing counter.
-    own = sent_bytes.rdma[name] if name in sent_bytes.rdma else PortSentBytes(payload=Span.exactly(0))
+    own = sent_bytes.rdma[name] if name in sent_bytes.rdma else PortSentBytes(payload=Range.exactly(0))
     rdma, tcp = None, sent
     if own:
         least = 0 if own.frames.most is None else max(0, sent.least - own.frames.most)
-        tcp = Span(least, None if sent.most is None else max(0, sent.most - own.frames.least))
+        tcp = Range(least, None if sent.most is None else max(0, sent.most - own.frames.least))
         rdma = own.payload.at_most(sent.most) if own.frames.least else own.payload
     others = None
     if sent_bytes.connections:

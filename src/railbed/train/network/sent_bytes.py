@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from railbed.model.span import Span, grown
+from railbed.model.span import Range, grown
 from railbed.train.network.tcp import TcpReading, TcpSentBytes, tcp_sent_between
 
 BYTES = ("hw_counters/rdma_tx_bytes", "hw_counters/tx_rdma_ucast_bytes", "hw_counters/tx_bytes")
@@ -67,8 +67,8 @@ class CounterReading:
 class PortSentBytes:
     """Bytes that an RDMA port sent."""
 
-    payload: Span
-    frames: Span = field(default_factory=lambda: Span.exactly(0))
+    payload: Range
+    frames: Range = field(default_factory=lambda: Range.exactly(0))
     """Its part of the bytes of the interface below; 0 for hardware."""
 
     def __add__(self, other: PortSentBytes) -> PortSentBytes:
@@ -81,9 +81,9 @@ class SentBytes:
 
     rdma: Mapping[str, PortSentBytes | None]
     """By `device/port`; None for a card that does not count the bytes it sends."""
-    net: Mapping[str, Span]
+    net: Mapping[str, Range]
     """All bytes by interface."""
-    tcp: Span
+    tcp: Range
     """TCP of the whole node, if all segments were as long as the longest frame of its interfaces."""
     connections: TcpSentBytes | None = None
     """TCP of the whole node by connection; None if it is unknown for some of the time."""
@@ -95,7 +95,7 @@ class SentBytes:
         for port, more in other.rdma.items():
             before = rdma.get(port, more)
             rdma[port] = None if more is None or before is None else (before + more if port in self.rdma else more)
-        nothing = Span.exactly(0)
+        nothing = Range.exactly(0)
         names = {*self.net, *other.net}
         net = {name: self.net.get(name, nothing) + other.net.get(name, nothing) for name in names}
         return SentBytes(
@@ -119,7 +119,7 @@ def sent_between(before: CounterReading, after: CounterReading, netdevs: Mapping
         if name in before.net
     }
     longest = max((interface.mtu for name, interface in after.net.items() if name != "lo"), default=0) + ETHERNET_BYTES
-    tcp = Span(0, None)
+    tcp = Range(0, None)
     if before.tcp_segments is not None and after.tcp_segments is not None:
         tcp = grown(before.tcp_segments, after.tcp_segments).times(0, longest)
     connections = tcp_sent_between(before.tcp, after.tcp, longest) if before.tcp and after.tcp else None

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from railbed.model.span import Span, grown
+from railbed.model.span import Range, grown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +45,7 @@ class TcpSentBytes:
 
     ranks: Mapping[str, int]
     others: Mapping[str, int]
-    unclear: Span
+    unclear: Range
     """Bytes without a known owner: hidden processes, and connections that came and went between two samples."""
 
     def __add__(self, other: TcpSentBytes) -> TcpSentBytes:
@@ -60,7 +60,7 @@ def tcp_sent_between(before: TcpReading, after: TcpReading, longest: int) -> Tcp
     """Return the bytes sent between two readings of the same rank; no segment carries more than `longest`."""
     sent = grown(before.node_segments[0], after.node_segments[1])
     unseen = None if sent.most is None else max(0, sent.most - (after.segments - before.segments)) * longest
-    unclear = Span(0, None if unseen is None else unseen + after.unclear - before.unclear)
+    unclear = Range(0, None if unseen is None else unseen + after.unclear - before.unclear)
     return TcpSentBytes(
         ranks=_difference(after.ranks, before.ranks), others=_difference(after.others, before.others), unclear=unclear
     )

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from railbed.launch.fabric import NodeFabric
 from railbed.model.record import Finding, Verdict
-from railbed.model.span import Span
+from railbed.model.span import Range
 from railbed.model.text.amount import size
 from railbed.train.network.proof import NodeTraffic
 
@@ -131,7 +131,7 @@ def _evidence(entry: NodeTraffic) -> list[str]:
     return lines
 
 
-def bounds(span: Span | None) -> str:
+def bounds(span: Range | None) -> str:
     """Return a span of bytes as text."""
     if span is None:
         return "not counted"
