@@ -19,6 +19,8 @@ HARMLESS = ("cat", "cut", "dirname", "head", "sed", "sort", "tail", "tr", "uniq"
 STUB = """#!/bin/sh
 {{ printf '%s\\0' "${{0##*/}}" "$@"; printf '\\1\\0'; }} >>{log}
 """
+COPY_INPUT = "#!/bin/sh\nexec cat\n"
+"""In place of `dd` behind a pipe, which the product uses without files: without it, what writes there is killed."""
 SECONDS = 60.0
 
 
@@ -34,6 +36,7 @@ class Shell:
         self._log = self.folder.parent / f"{self.folder.name}.log"
         for name in STUBS:
             self.add(name)
+        self._install("dd", COPY_INPUT)
         for name in HARMLESS:
             real = shutil.which(name)
             assert real
@@ -41,8 +44,11 @@ class Shell:
 
     def add(self, name: str) -> None:
         """Add a program that records its arguments."""
+        self._install(name, STUB.format(log=f"'{self._log}'"))
+
+    def _install(self, name: str, text: str) -> None:
         stub = self.folder / name
-        stub.write_text(STUB.format(log=f"'{self._log}'"))
+        stub.write_text(text)
         stub.chmod(0o755)
 
     def calls(self, script: str) -> list[list[str]]:
