@@ -18,9 +18,11 @@ from railbed.errors import UsageError
 from railbed.store.find import begun
 from tests.support.cli import Result, railbed
 from tests.support.disks import fill, small_disk
+from tests.support.ranks import wait_for
 from tests.support.sshd import running_servers
 
 pytestmark = [pytest.mark.whole, pytest.mark.xdist_group("train")]
+SECONDS = 60.0
 KILLED_AT_THE_END = """
 import os, signal, sys
 from railbed.cli.main import run
@@ -30,9 +32,15 @@ run(sys.argv[1:])
 """
 KILLED_WHEN_MADE = """
 import os, signal, sys
+from pathlib import Path
 from railbed.cli.main import run
 from railbed.train import export
-export.receive = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)
+
+def receive(*_, **__):
+    assert list(Path("work").glob(".railbed/runs/*/here/temporary*/weights/model.gguf"))
+    os.kill(os.getpid(), signal.SIGKILL)
+
+export.receive = receive
 run(sys.argv[1:])
 """
 TRAINING_PAGE = Path(__file__).parent.parent / "docs" / "training.md"
@@ -109,7 +117,7 @@ def test_a_run_that_did_not_finish_gives_its_newest_good_checkpoint(trained: Pat
             older = call(trained, "export", "newest", tmp_path / "older", "--json")
         finally:
             (trained / "away").rename(newest / "model.safetensors")
-        assert not (run / "saved").exists()
+        assert not list(run.glob("temporary*"))
     assert (done.code, older.code) == (0, 0), (done, older)
     (fetched,) = events(done, "weights")
     assert (fetched["data"]["step"], fetched["data"]["finished"]) == (12, False)
@@ -191,16 +199,15 @@ def test_a_kill_leaves_no_folder_that_is_not_whole(trained: Path, tmp_path: Path
 
 
 def test_a_kill_while_weights_are_made_does_not_block_the_next_export(trained: Path, tmp_path: Path) -> None:
-    """What the killed one left on the node is passed over."""
+    """The node removes what it made as soon as the one that wanted it is gone."""
     words = ["export", "newest", str(tmp_path / "weights"), "--gguf"]
     done = subprocess.run([sys.executable, "-c", KILLED_WHEN_MADE, *words], cwd=trained, check=False)
     assert done.returncode == -9
-    assert list(node_folder(trained).glob("published*"))
+    wait_for(lambda: not list(node_folder(trained).glob("temporary*")), SECONDS)
     again = call(trained, *words)
     assert again.code == 0, again
     assert (tmp_path / "weights" / "model.gguf").is_file()
-    for left in node_folder(trained).glob("published*"):
-        shutil.rmtree(left)
+    assert not list(node_folder(trained).glob("temporary*"))
 
 
 def test_the_sums_of_what_was_fetched_are_right(trained: Path, tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from railbed.train.progress.records import records_of
 from railbed.train.recipe import Recipe
 from railbed.train.spec import ResumeSource, TrainSpec
 from railbed.train.state.checkpoints import survey
-from railbed.train.worker.io.convert import SAVED, convert
+from railbed.train.worker.io.convert import convert
 from railbed.train.worker.io.rowfile import IGNORED, Rows, open_tokens
 from railbed.train.worker.loop import TrainingLoop
 from tests.support.basemodels import tuning, write_base, write_conversations
@@ -108,8 +108,8 @@ def test_an_adapter_from_a_checkpoint_names_the_type_of_its_base(base: Path) -> 
     assert content["compute_dtype"] == "float32"
     state.write_text(json.dumps({**content, "compute_dtype": "bfloat16"}))
     (base.parent / "rank0.json").write_text(TrainSpec(run="r", recipe=content["recipe"]).to_json())
-    convert(newest, base.parent)
-    notes = json.loads((base.parent / SAVED / "railbed.json").read_text())
+    convert(newest, base.parent, base.parent / "weights")
+    notes = json.loads((base.parent / "weights" / "railbed.json").read_text())
     assert notes["base"]["compute_dtype"] == "bfloat16"
 
 

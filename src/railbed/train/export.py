@@ -7,7 +7,6 @@ merges an adapter, and writes GGUF, because it has torch and the model below the
 from __future__ import annotations
 
 import asyncio
-import secrets
 import shutil
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -25,12 +24,10 @@ from railbed.store.atomic_folder import AtomicFolder
 from railbed.train.results.adapter import is_adapter
 from railbed.train.results.program import Place, messages_of, prepare
 from railbed.train.results.sources import WeightsSource, no_weights, ready_weights, weights_sources
-from railbed.train.results.transfer import receive, remove_there
+from railbed.train.results.transfer import receive, temporary_folder
 from railbed.train.state.checkpoints import PIECE, sealed
 
 PROGRAM = "publish"
-PUBLISHED = "published"
-"""Begin of the name of a folder of a run on a node: weights that are made for an export, and removed afterwards."""
 NumberType = Literal["auto", "f32", "f16", "bf16", "q8_0"]
 MergedType = Literal["float32", "bfloat16", "float16"]
 
@@ -91,13 +88,10 @@ async def _fetch(  # noqa: PLR0917  (what is fetched, from where, and in which f
         message = f"converting the checkpoint of step {source.step} to weights"
         yield events.Progress(subject=source.node, message=message)
     async with ready_weights(cluster, fleet, run, source) as below:
-        place = f"runs/{run}/{source.node}"
-        # A new name each time: an export that was killed leaves its folder, which is removed with the run.
-        made = f"{place}/{PUBLISHED}-{secrets.token_hex(8)}"
         records = (
-            _make_and_receive(cluster, fleet, source.node, f"{place}/{below}", made, folder, form)
+            _make_and_receive(cluster, fleet, source.node, below, f"runs/{run}/{source.node}", folder, form)
             if form.is_made
-            else receive(cluster, fleet, source.node, f"{place}/{below}", folder=folder, needed=source.weights_size)
+            else receive(cluster, fleet, source.node, below, folder=folder, needed=source.weights_size)
         )
         async with aclosing(records):
             async for record in records:
@@ -115,8 +109,7 @@ async def export_folder(
         place = await prepare(cluster, fleet, node)
         records = _made(fleet, place, form.request(path, str(folder.partial.resolve())), [])
     else:
-        below = f"runs/export-{secrets.token_hex(8)}/{node}"
-        records = _make_and_receive(cluster, fleet, node, path, below, folder, form)
+        records = _make_and_receive(cluster, fleet, node, path, "", folder, form)
     async with aclosing(records):
         async for record in records:
             yield record
@@ -138,22 +131,20 @@ def _copy(source: Path, folder: AtomicFolder) -> None:
 
 
 async def _make_and_receive(  # noqa: PLR0917  (what is made, where, and where it goes)
-    cluster: Cluster, fleet: Fleet, node: str, path: str, below: str, folder: AtomicFolder, form: ExportForm
+    cluster: Cluster, fleet: Fleet, node: str, path: str, beside: str, folder: AtomicFolder, form: ExportForm
 ) -> AsyncGenerator[Record, None]:
-    """Let a node make the weights, fetch them, and remove them there; `path` may be below railbed's folder."""
+    """Let a node make the weights, in a folder in `beside`, and fetch them; `path` may be below railbed's folder."""
     place = await prepare(cluster, fleet, node)
-    into = f"{place.base}/{below}"
     path = path if path.startswith(("/", "~")) else f"{place.base}/{path}"
-    try:
+    async with temporary_folder(fleet, node, place.base, beside) as below:
         sizes: list[int] = []
-        async with aclosing(_made(fleet, place, form.request(path, into), sizes)) as making:
+        request = form.request(path, f"{place.base}/{below}")
+        async with aclosing(_made(fleet, place, request, sizes)) as making:
             async for record in making:
                 yield record
         async with aclosing(receive(cluster, fleet, node, below, folder=folder, needed=sum(sizes))) as fetching:
             async for record in fetching:
                 yield record
-    finally:
-        await remove_there(fleet, node, into)
 
 
 async def _made(fleet: Fleet, place: Place, request: Message, sizes: list[int]) -> AsyncGenerator[Record, None]:

@@ -52,7 +52,7 @@ async def generate(cluster: Cluster, fleet: Fleet, request: GenerateRequest) -> 
             yield events.Progress(subject=source.node, message="starting Python")
             place = await prepare(cluster, fleet, source.node)
             below = await stack.enter_async_context(ready_weights(cluster, fleet, request.run, source))
-            folder = f"{place.base}/runs/{request.run}/{source.node}/{below}"
+            folder = f"{place.base}/{below}"
         async with aclosing(_answers(fleet, place, folder, request)) as records:
             async for record in records:
                 yield record

@@ -16,12 +16,12 @@ from railbed.launch.files.ship import ARCHIVE, module_command, own_code, ship
 from railbed.launch.protocol import decode
 from railbed.model.cluster import Cluster
 from railbed.model.text.amount import plural
-from railbed.train.results.transfer import remove_there
+from railbed.train.results.transfer import temporary_folder
 from railbed.train.state.checkpoints import MANIFEST
 from railbed.transport.base import Command
 
-MODEL, SAVED = "model", "saved"
-"""Folders of a run on a node: the weights written at its end, and those converted from a checkpoint."""
+MODEL = "model"
+"""Folder of a run on a node with the weights written at its end."""
 MAKE_SECONDS = 600.0
 
 
@@ -101,26 +101,23 @@ def _source(node: str, name: str, text: str) -> WeightsSource | None:
 
 @asynccontextmanager
 async def ready_weights(cluster: Cluster, fleet: Fleet, run: str, source: WeightsSource) -> AsyncIterator[str]:
-    """Yield the weights' folder below the run's; weights converted for this are removed afterwards."""
-    if source.written:
-        yield MODEL
-        return
+    """Yield the weights' folder below railbed's; weights converted for this are removed afterwards."""
     node, interpreter = source.node, cluster.interpreter_of(source.node)
     code, own = own_code(), f"runs/{run}"
+    if source.written:
+        yield f"{own}/{node}/{MODEL}"
+        return
     shipped = await ship(fleet, {node: interpreter}, cluster.training.workdir, [code], folder=own)
     if node in shipped.failed:
         raise shipped.failed[node]
-    folder = f"{shipped.bases[node]}/{own}/{node}"
-    make = module_command(
-        interpreter, f"{shipped.bases[node]}/{code.name}/{ARCHIVE}", "railbed.train.worker.io.convert", [folder]
-    )
-    try:
+    base = shipped.bases[node]
+    async with temporary_folder(fleet, node, base, f"{own}/{node}") as below:
+        words = [f"{base}/{own}/{node}", f"{base}/{below}"]
+        make = module_command(interpreter, f"{base}/{code.name}/{ARCHIVE}", "railbed.train.worker.io.convert", words)
         output = await fleet.ask(node, Command(key="convert", script=make, timeout=MAKE_SECONDS))
         answer = decode(output.stdout.splitlines()[-1]) if output.stdout.strip() else None
         if not answer or "step" not in answer:
             complaints = output.stderr.decode("utf-8", "replace").strip().splitlines()
             why = str(answer["sentence"]) if answer and "sentence" in answer else (complaints or [output.trouble])[-1]
             raise CheckpointDamaged(f"its checkpoint could not be converted to weights: {why}")
-        yield SAVED
-    finally:
-        await remove_there(fleet, node, f"{folder}/{SAVED}")
+        yield below

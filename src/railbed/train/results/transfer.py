@@ -1,11 +1,16 @@
-"""Fetches a folder from a node, and removes it there."""
+"""Fetches a folder from a node, and has it hold a folder for what is made there and fetched."""
 
 from __future__ import annotations
 
+import asyncio
+import secrets
+import shlex
 import time
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import PurePosixPath
 
+from railbed.errors import DeviceError, Unreachable
 from railbed.fleet import Fleet
 from railbed.launch.files.client import file_client
 from railbed.model import events
@@ -14,9 +19,19 @@ from railbed.model.record import Record
 from railbed.model.text.amount import size
 from railbed.parsing.shell import quote_path
 from railbed.store.atomic_folder import AtomicFolder
-from railbed.transport.base import Command
+from railbed.transport.base import Program
 
 REPORT_SECONDS = 1.0
+START_SECONDS = 60.0
+REMOVE_SECONDS = 120.0
+"""Removing tens of gigabytes takes a slow disk some time."""
+HELD = b"railbed holds the folder"
+# The name changes before the removal: what still writes there cannot create the folder again.
+HOLD = (
+    "umask 077; trap '' HUP TERM; mkdir -p {path} || exit; echo " + HELD.decode() + "; read -r _; "
+    "mv {path} {path}.old && rm -rf {path}.old"
+)
+LAST_BYTES = 4096
 
 
 async def receive(
@@ -42,9 +57,40 @@ async def receive(
                         )
 
 
-async def remove_there(fleet: Fleet, node: str, path: str) -> None:
-    """Remove a folder on a node; if the node does not answer, it stays."""
-    remove = Command(key="clear", script=f"rm -rf {quote_path(path)}")
-    async with aclosing(fleet.run({node: (remove,)})) as answers:
-        async for _ in answers:
+@asynccontextmanager
+async def temporary_folder(fleet: Fleet, node: str, base: str, beside: str) -> AsyncIterator[str]:
+    """Yield a path below `base` on a node for a new folder, in a folder in `beside` that the node removes.
+
+    It does so as soon as the context or the connection ends: a railbed that is killed leaves nothing there.
+    """
+    name = PurePosixPath(beside, f"temporary-{secrets.token_hex(8)}")
+    script = HOLD.format(path=quote_path(f"{base}/{name}"))
+    async with fleet.open(node, f"exec sh -c {shlex.quote(script)}") as holder:
+        await _read_mark(holder, node)
+        try:
+            yield f"{name}/weights"
+        finally:
+            with suppress(DeviceError, TimeoutError):
+                await _remove(holder)
+
+
+async def _read_mark(holder: Program, node: str) -> None:
+    """Wait until the folder exists; raise DeviceError with the reason if it cannot."""
+    printed = b""
+    try:
+        async with asyncio.timeout(START_SECONDS):
+            while HELD not in printed:
+                piece = await holder.read(1)
+                if not piece:
+                    reason = (await holder.read(2)).decode("utf-8", "replace").strip() or "the connection ended"
+                    raise DeviceError(f"{node} has no folder for the weights: {reason.splitlines()[-1][:300]}")
+                printed = (printed + piece)[-LAST_BYTES:]
+    except TimeoutError:
+        raise Unreachable(f"{node} did not answer for {START_SECONDS:g} s") from None
+
+
+async def _remove(holder: Program) -> None:
+    async with asyncio.timeout(REMOVE_SECONDS):
+        await holder.write(b"\n")
+        while await holder.read(1):
             pass

@@ -1,8 +1,8 @@
 """Converts the newest intact checkpoint of a run on this node to exported weights.
 
-    python -m railbed.train.worker.io.convert FOLDER
+    python -m railbed.train.worker.io.convert FOLDER INTO
 
-FOLDER is the run's folder on this node. The weights appear in FOLDER/saved, complete or not at all. Prints {"step"}, or
+FOLDER is the run's folder on this node. The weights appear in INTO, complete or not at all. Prints {"step"}, or
 {"sentence"} with the reason if there are none.
 """
 
@@ -25,8 +25,6 @@ from railbed.train.worker.io.state import MODEL, STATE
 from railbed.train.worker.io.tensorfile import read_tensors
 from railbed.train.worker.models.base import BuildOptions, LanguageModel, build_model
 from railbed.train.worker.precision import type_named
-
-SAVED = "saved"
 
 
 def model_of(checkpoint: Checkpoint, base: str = "") -> LanguageModel:
@@ -51,17 +49,17 @@ def job_of(folder: Path) -> TrainSpec | None:
     return TrainSpec.read(jobs[0]) if jobs else None
 
 
-def convert(checkpoint: Checkpoint, folder: Path) -> None:
+def convert(checkpoint: Checkpoint, folder: Path, into: Path) -> None:
     """Write the weights of a checkpoint, or its adapter, which needs no model."""
     job = job_of(folder)
     tokens = Path(job.tokens) if job else folder
     if job and (origin := origin_of(job, _compute_type(checkpoint), checkpoint.step)):
-        export_adapter(read_tensors(checkpoint.path / MODEL)[0], folder / SAVED, tokens=tokens, origin=origin)
+        export_adapter(read_tensors(checkpoint.path / MODEL)[0], into, tokens=tokens, origin=origin)
         return
     about = tokens / "tokens.json"
     end_of_text = int(json.loads(about.read_text())["end_of_text"]) if about.exists() else 0
     model = model_of(checkpoint, job.base if job else "")
-    export(model, folder / SAVED, tokens=tokens, end_of_text=end_of_text, step=checkpoint.step)
+    export(model, into, tokens=tokens, end_of_text=end_of_text, step=checkpoint.step)
 
 
 def _compute_type(checkpoint: Checkpoint) -> torch.dtype:
@@ -72,19 +70,19 @@ def _compute_type(checkpoint: Checkpoint) -> torch.dtype:
 def main() -> None:
     """Write the weights and print their step."""
     os.umask(0o077)
-    folder = Path(sys.argv[1])
+    folder, into = map(Path, sys.argv[1:3])
     outcome: dict[str, object]
     try:
         good = survey(folder / "checkpoints").good
         if good:
-            convert(good[0], folder)
+            convert(good[0], folder, into)
             outcome = {"step": good[0].step}
         else:
             outcome = {"sentence": "there is no intact checkpoint"}
     except CheckpointDamaged as error:
         outcome = {"sentence": error.message}
     except OSError as error:
-        outcome = {"sentence": f"the weights were not written to {folder / SAVED}: {os_reason(error)}"}
+        outcome = {"sentence": f"the weights were not written to {into}: {os_reason(error)}"}
     sys.stdout.write(json.dumps(outcome) + "\n")
 
 

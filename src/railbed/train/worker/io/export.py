@@ -55,7 +55,7 @@ def _publish(folder: Path, tokens: Path, step: int, fill: Callable[[Path], dict[
     beside = folder.with_name(f".{folder.name}.new")
     shutil.rmtree(beside, ignore_errors=True)
     try:
-        beside.mkdir(parents=True)
+        beside.mkdir()
         files = fill(beside)
         for name in TOKENIZER_FILES:
             if (tokens / name).exists():

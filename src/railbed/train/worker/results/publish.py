@@ -95,7 +95,7 @@ def run(request: Mapping[str, Any], messages: Messages) -> Mapping[str, object]:
     if request["merge"] and not source.merged:
         raise UsageError("there is no adapter to merge: all weights were trained", hint="leave --merge out")
     into = expand_home(request["into"])
-    into.mkdir(parents=True, exist_ok=True)
+    into.mkdir(exist_ok=True)
     need_room(into, sum(layout.size for layout in source.layouts.values()))
 
     def report(done: int, total: int) -> None:
