@@ -9,16 +9,17 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import replace
 from functools import partial
+from ipaddress import ip_address
 from typing import Any
 
 from railbed.fleet.fleet import DeviceAnswer, Fleet
 from railbed.fleet.worker import Call, Failed, Returned, Worker, call_here
 from railbed.model.cluster import Cluster, DeviceKind
 from railbed.model.output import Output
-from railbed.model.pairs import Pair, Pairs
+from railbed.model.pairs import Address, Pair, Pairs
 from railbed.model.probe import PairTest, Probe
 from railbed.model.reading import DeviceFacts, Known, Unknown
 from railbed.probes.outputs import EVIDENCE_CHARS, parse_output
@@ -203,13 +204,10 @@ class _Survey:
             readings = self._known[device].readings.get(name, ())
             last = readings[-1] if readings else None
             late = test.timed_out(last.facts) if isinstance(last, Known) else ()
-            if pairs := [pair for pair in self._pairs_to(device, late) if self._answers(pair.peer)]:
+            peers = self._pairs.to(device, _addresses(late)) if late else ()
+            if pairs := [pair for pair in peers if self._answers(pair.peer)]:
                 doubts[name] = pairs
         return doubts
-
-    def _pairs_to(self, device: str, addresses: Collection[str]) -> Iterable[Pair]:
-        every = self._pairs.of(device, every=True) if addresses else ()
-        return (pair for pair in every if str(pair.peer_port.address) in addresses)
 
     def _answers(self, device: str) -> bool:
         return device in self._known and not self._known[device].failure
@@ -259,6 +257,15 @@ def _reading(output: Output, result: Returned | Failed) -> Known[object] | Unkno
         remedy="please report it, with a recording (--record DIR)",
         evidence=output.stdout[:EVIDENCE_CHARS].decode("utf-8", "replace"),
     )
+
+
+def _addresses(texts: Iterable[str]) -> set[Address]:
+    """Return the addresses among texts that a device printed."""
+    addresses: set[Address] = set()
+    for text in texts:
+        with suppress(ValueError):
+            addresses.add(ip_address(text))
+    return addresses
 
 
 def _command(probe: Probe[Any], script: str) -> Command:
