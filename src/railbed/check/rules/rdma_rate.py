@@ -62,10 +62,13 @@ def _compare(rate: float, wanted: float, *, in_file: bool) -> Judgement:
 
 
 def _highest_on_rail(port: PortView) -> float:
-    views = next(rail.ports for rail in port.node.site.rails if rail.name == port.port.rail)
-    devices = [(rdma_device(view), view) for view in views]
-    ports = [device.ports.get(str(view.port.rdma_port)) for device, view in devices if device]
-    return max((own.rate_gbps for own in ports if own and own.rate_gbps), default=0.0)
+    return max(filter(None, port.on_rail(_rate)), default=0.0)
+
+
+def _rate(port: PortView) -> float | None:
+    device = rdma_device(port)
+    own = device.ports.get(str(port.port.rdma_port)) if device else None
+    return own.rate_gbps if own else None
 
 
 RULE = Rule(
