@@ -26,11 +26,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from railbed.check.shared.agree import agreed, write_at_rail
-from railbed.check.site import PortView
 from railbed.model.fix import Fix, set_mtu
 from railbed.probes import ip_link
 from railbed.rules.judgement import Judgement, fail, ok
 from railbed.rules.rule import Rule
+from railbed.rules.site import PortView
 
 
 def judge(port: PortView) -> Iterator[Judgement]:

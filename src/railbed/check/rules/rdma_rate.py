@@ -27,9 +27,9 @@ from collections.abc import Iterator
 from railbed.check.shared.applies import no_rdma
 from railbed.check.shared.card import CARD_PROBES, Ability, card_of
 from railbed.check.shared.rdma import not_there, rdma_device, rdma_port
-from railbed.check.site import PortView
 from railbed.rules.judgement import Judgement, fail, ok, skip, unknown, warn
 from railbed.rules.rule import Rule
+from railbed.rules.site import PortView
 
 TOLERANCE = 0.01
 

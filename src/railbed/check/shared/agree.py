@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import TypeVar
 
-from railbed.check.site import PortView
+from railbed.rules.site import PortView
 
 V = TypeVar("V", bound=Hashable)
 
