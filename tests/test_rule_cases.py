@@ -10,12 +10,12 @@ import pytest
 from pydantic_core import to_json, to_jsonable_python
 
 from railbed.check.book import CHECK_BOOK, essential_checks
-from railbed.check.site import Site
 from railbed.model.fix import ConfigStep, FileStep, Fix, RunStep
 from railbed.model.probe import Probe
 from railbed.model.reading import DeviceFacts, Unknown
 from railbed.model.record import Finding, Verdict
 from railbed.rules.engine import judge
+from railbed.rules.site import Site
 from railbed.store.records import read_record
 from tests.support.rulecase import CASES, cluster_of, load_yaml, site_of
 

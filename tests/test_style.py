@@ -120,7 +120,6 @@ REPEATED = frozenset(
         "Section",
         "Sequence",
         "Series",
-        "Site",
         "Source",
         "Steps",
         "Stream",

@@ -1,10 +1,12 @@
 """Measure what `railbed check` itself costs on a large cluster: a recording of many nodes, replayed.
 
-    python -m tools.bench_replay [--nodes 64 256 1024] [--repeats 3] [--profile FILE]
+    python -m tools.bench_replay [--nodes 64 256 1024] [--repeats 3] [--before FOLDER] [--profile FILE]
 
 Every node has a port with RDMA on one rail, cabled to a switch for 32 nodes; every sixteenth has the faults of `vm2` in
 `tests/recordings/two-roce-vms.yaml`. Prints seconds, processor time, memory and findings: the medians of the repeats,
-for `--json` and for the screen. With `--profile`, one check as JSON is profiled into a file for `pstats`.
+for `--json` and for the screen. `--before` measures the sources in another folder as well, such as those of an older
+commit (`git archive COMMIT src | tar -x -C FOLDER`), in turns with these. With `--profile`, one check as JSON is
+profiled into a file for `pstats`.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from tests.support.rulecase import load_yaml
 from railbed.transport.record import Recorder
 
 RECORDING = FOLDER / "two-roce-vms.yaml"
+ROOT = Path(__file__).parents[1]
 FIRST_ADDRESS = IPv4Address("10.250.0.1")
 NODES_PER_SWITCH = 32
 FAULTY = 16
@@ -52,20 +55,27 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--nodes", type=int, nargs="+", default=[64, 256, 1024])
     parser.add_argument("--repeats", type=int, default=int(os.environ.get("REPEATS", "3")))
+    parser.add_argument("--before", type=Path)
     parser.add_argument("--profile", type=Path)
     arguments = parser.parse_args()
-    print(f"{'nodes':>6}{'shown as':>10}{'seconds':>10}{'processor':>11}{'memory':>10}{'findings':>10}")
+    sources = {"before": arguments.before / "src", "now": ROOT / "src"} if arguments.before else {"now": ROOT / "src"}
+    print(f"{'':>8}{'nodes':>6}{'shown as':>10}{'seconds':>10}{'processor':>11}{'memory':>10}{'findings':>10}")
     for nodes in arguments.nodes:
         with tempfile.TemporaryDirectory(prefix="railbed-bench-replay-") as name:
             folder = Path(name)
             record(folder / "recording", nodes)
             if arguments.profile:
-                check(folder, ["-m", "cProfile", "-o", str(arguments.profile.absolute())], ["--json"])
+                profiler = ["-m", "cProfile", "-o", str(arguments.profile.absolute())]
+                check(folder, ["--json"], source=sources["now"], profiler=profiler)
                 continue
             for shown in ("json", "text"):
                 options = ["--json"] if shown == "json" else []
-                samples = [check(folder, [], options) for _ in range(arguments.repeats)]
-                print(row(nodes, shown, samples), flush=True)
+                turns = [
+                    {which: check(folder, options, source=source) for which, source in sources.items()}
+                    for _ in range(arguments.repeats)
+                ]
+                for which in sources:
+                    print(f"{which:>8}{row(nodes, shown, [samples[which] for samples in turns])}", flush=True)
 
 
 def record(folder: Path, nodes: int) -> None:
@@ -116,10 +126,10 @@ def cluster_lines(nodes: int) -> Iterator[str]:
         yield f"      - {{name: Ethernet1/{place + 1}, node: n{number}, netdev: ens192}}\n"
 
 
-def check(folder: Path, before: Sequence[str], options: Sequence[str]) -> Sample:
+def check(folder: Path, options: Sequence[str], *, source: Path, profiler: Sequence[str] = ()) -> Sample:
     """Check the recording once, and return what that cost."""
-    command = [sys.executable, *before, "-m", "railbed", "check", "--replay", str(folder / "recording"), *options]
-    environment = {**os.environ, "RAILBED_RUNS": str(folder / "runs")}
+    command = [sys.executable, *profiler, "-m", "railbed", "check", "--replay", str(folder / "recording"), *options]
+    environment = {**os.environ, "RAILBED_RUNS": str(folder / "runs"), "PYTHONPATH": str(source.absolute())}
     with (folder / "output").open("w+b") as output:
         start = time.monotonic()
         with subprocess.Popen(command, cwd=folder, env=environment, stdout=output) as process:

@@ -20,7 +20,6 @@ from railbed.capture.methods import Method
 from railbed.capture.plan import Limits, PortPlan
 from railbed.capture.remote import Control, NodeRecorder
 from railbed.check.book import CHECK_BOOK
-from railbed.check.site import Site
 from railbed.cli.slurm.history import read_history
 from railbed.clusterfile import loads
 from railbed.configure.undo_plan import NodeUndo, UndoTerms, values_before, values_of
@@ -42,6 +41,7 @@ from railbed.model.series import Sample, Series
 from railbed.probes.outputs import all_probes
 from railbed.rules.engine import judge
 from railbed.rules.rule import Rule
+from railbed.rules.site import Site
 from railbed.store import read_run_in, to_line
 from railbed.store.atomic_folder import AtomicFolder
 from railbed.store.proof import first_training, own_cluster_file, prove

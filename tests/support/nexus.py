@@ -7,7 +7,6 @@ from ipaddress import ip_address, ip_network
 from typing import Any
 
 from railbed.check.book import CHECK_BOOK
-from railbed.check.site import Site
 from railbed.model.cluster import Cluster, Node, Policy, Port, Rail, Switch, SwitchPort
 from railbed.model.fix import ConfigStep
 from railbed.model.output import Output
@@ -16,6 +15,7 @@ from railbed.model.record import Finding
 from railbed.probes.outputs import all_probes, parse_output
 from railbed.rules.engine import judge
 from railbed.rules.rule import Rule
+from railbed.rules.site import Site
 from switchlab.nexus.commands.loader import apply_lines
 from switchlab.nexus.model.counters import MacEntry, Neighbour
 from switchlab.nexus.model.platform import PLATFORMS

@@ -11,11 +11,11 @@ from typing import Any
 from pydantic import TypeAdapter
 from ruamel.yaml import YAML
 
-from railbed.check.site import Site
 from railbed.model.cluster import Cluster
 from railbed.model.output import Output
 from railbed.model.reading import DeviceFacts, DeviceFailure, Known, Unknown
 from railbed.probes.outputs import all_probes
+from railbed.rules.site import Site
 
 CASES = Path(__file__).parent.parent / "cases" / "rules"
 

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
 from railbed.check.book import CHECK_BOOK
-from railbed.check.site import Site
 from railbed.configure.management import switch_cut
 from railbed.configure.order import in_order
 from railbed.configure.persist.network import VALUES, PortSettings, network_files, read_values
@@ -32,6 +31,7 @@ from railbed.probes.ip_addr import Address, Addresses
 from railbed.probes.pending_change import PendingChange
 from railbed.probes.ssh_session import SshSession
 from railbed.rules.engine import judge
+from railbed.rules.site import Site
 
 CLUSTER = {
     "name": "c",

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from railbed.check.book import CHECK_BOOK
 from railbed.check.rules import mtu
-from railbed.check.site import Site as CheckedSite
 from railbed.clusterfile import difference, dumps, loads, rewrite
 from railbed.discover.build import build, notices
 from railbed.discover.machine import machines_of
@@ -18,6 +17,7 @@ from railbed.discover.rails import choose
 from railbed.model.cluster import Cluster, Login
 from railbed.model.reading import DeviceFacts
 from railbed.rules.engine import judge
+from railbed.rules.site import Site as CheckedSite
 from tests.support.machines import sites
 
 SETTINGS = settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))

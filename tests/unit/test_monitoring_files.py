@@ -19,7 +19,7 @@ from railbed.model.cluster import Cluster, Login, Node, Secret
 from railbed.web.monitoring.files import DASHBOARD, PROMETHEUS, TESTS, monitoring_files, write_monitoring
 from railbed.web.monitoring.rules import RULES, alerts_of
 from railbed.web.monitoring.service import UNIT, Service, unit
-from railbed.web.monitoring.site import Site
+from railbed.web.monitoring.site import MonitoredCluster
 from tests.support.monitored import monitored_cluster
 
 EXAMPLES = sorted((Path(__file__).parent.parent.parent / "examples").glob("*.yaml"))
@@ -43,11 +43,11 @@ def yaml(text: str) -> Any:
 
 
 def names(cluster: Cluster) -> set[str]:
-    return {alert.name for alert in alerts_of(Site(cluster))}
+    return {alert.name for alert in alerts_of(MonitoredCluster(cluster))}
 
 
 def test_every_alert_has_a_case_in_which_it_fires_and_a_near_miss() -> None:
-    for alert in alerts_of(Site(monitored_cluster())):
+    for alert in alerts_of(MonitoredCluster(monitored_cluster())):
         assert {case.fires is None for case in alert.cases} == {True, False}, alert.name
 
 
@@ -71,7 +71,11 @@ def test_the_lossless_priority_is_that_of_the_policy() -> None:
 def test_the_limit_for_tcp_follows_the_speed_of_the_rail() -> None:
     cluster = monitored_cluster()
     rails = {"rail0": cluster.rails["rail0"], "rail1": cluster.rails["rail1"].model_copy(update={"speed": None})}
-    alerts = [a for a in alerts_of(Site(cluster.model_copy(update={"rails": rails}))) if a.name == "RailbedTcpFallback"]
+    alerts = [
+        a
+        for a in alerts_of(MonitoredCluster(cluster.model_copy(update={"rails": rails})))
+        if a.name == "RailbedTcpFallback"
+    ]
     assert [('rail=~"rail0"' in alert.expr, "> 1250000000\n" in alert.expr) for alert in alerts] == [
         (True, True),
         (False, False),
@@ -84,7 +88,7 @@ def test_only_ports_with_rdma_can_fall_back() -> None:
     plain = cluster.nodes["node2"].ports[0].model_copy(update={"rdma": None})
     node = cluster.nodes["node2"].model_copy(update={"ports": (plain, cluster.nodes["node2"].ports[1])})
     mixed = cluster.model_copy(update={"nodes": {**cluster.nodes, "node2": node}})
-    limits = Site(mixed).rdma_selection(["rail0"]), Site(mixed).rdma_selection(["rail1"])
+    limits = MonitoredCluster(mixed).rdma_selection(["rail0"]), MonitoredCluster(mixed).rdma_selection(["rail1"])
     assert limits == ({"rail_matches": "rail0", "node_matches": "node1"}, {"rail_matches": "rail1"})
 
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from railbed.model.cluster import Cluster, Node, Port, Rail
-from railbed.model.pairs import ALL_PAIRS_PORTS, Pair, pairs_of
+from railbed.model.pairs import ALL_PAIRS_PORTS, Pair, Pairs, pairs_of
 
 
 def cluster_of(layout: list[list[int]]) -> Cluster:
@@ -54,6 +54,17 @@ def test_every_port_is_tested_both_ways_by_few(layout: list[list[int]]) -> None:
 def test_all_pairs_are_all(layout: list[list[int]]) -> None:
     cluster = cluster_of(layout)
     assert len(all_of(cluster, every=True)) == sum(len(list(cluster.peers(*end))) for end in cluster.ports())
+
+
+@settings(max_examples=30, deadline=None)
+@given(layouts, st.data())
+def test_pairs_to_some_addresses_are_those_of_all_pairs(layout: list[list[int]], data: st.DataObject) -> None:
+    cluster = cluster_of(layout)
+    pairs = Pairs(cluster)
+    addresses = {port.address for _, port in cluster.ports() if data.draw(st.booleans())}
+    for node in cluster.nodes:
+        expected = [pair for pair in pairs.of(node, every=True) if pair.peer_port.address in addresses]
+        assert list(pairs.to(node, addresses)) == expected
 
 
 def test_the_pairs_of_a_large_rail_grow_with_its_ports() -> None:

@@ -12,10 +12,10 @@ from typing import TypeVar
 import pytest
 
 from railbed.check.book import CHECK_BOOK, probes_needed
-from railbed.check.site import Site
 from railbed.model.cluster import Cluster, Node, Port, Rail, Switch, SwitchPort
 from railbed.model.probe import Probe
 from railbed.model.reading import DeviceFacts, Known, Unknown
+from railbed.rules.site import Site
 
 F = TypeVar("F")
 

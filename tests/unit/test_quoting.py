@@ -17,7 +17,6 @@ from railbed.bench.tool import End, Tool, ToolCall, ToolSettings
 from railbed.bench.toolset import all_tools
 from railbed.capture.node import recorder
 from railbed.check.book import CHECK_BOOK
-from railbed.check.site import Site
 from railbed.cli.slurm.watchdogs import watchdog_command
 from railbed.configure.persist.network import PortSettings, network_files
 from railbed.configure.persist.unit import read_unit, render_unit
@@ -38,6 +37,7 @@ from railbed.model.reading import Known
 from railbed.probes.boot_config import UNIT, BootConfig
 from railbed.probes.outputs import all_probes
 from railbed.rules.engine import judge
+from railbed.rules.site import Site
 from railbed.train.capacity.libraries import missing_libraries_command
 from tests.support.rulecase import CASES, load_yaml, site_of
 from tests.support.shellwords import Shell

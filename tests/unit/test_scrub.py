@@ -56,6 +56,11 @@ from railbed.model.text.scrub import scrub
         (b'{"token": "a"}\n{"token": 1}\nTOKEN=a\n', b'{"token": "<removed>"}\n{"token": 1}\nTOKEN=<removed>\n'),
         (rb'[{"token": "a"}, {"cut": "token=b\"c", "d', rb'[{"token": "<removed>"}, {"cut": "token=<removed>", "d'),
         (b"password: \xff\xfe \xff", b"password: <removed> \xff"),
+        (rb'{"said": "a\nb \"\u0070assword\": \"x y\""}', rb'{"said": "a\nb \"password\": \"<removed>\""}'),
+        (
+            rb'{"said": "a\n\u0074oken=x", "\u0074oken": "a\nb"}',
+            rb'{"said": "a\ntoken=<removed>", "\u0074oken": "<removed>"}',
+        ),
     ],
 )
 def test_secrets_go(text: bytes, clean: bytes) -> None:

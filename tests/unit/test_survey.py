@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
@@ -18,6 +19,7 @@ from railbed.fleet import Fleet, read_facts
 from railbed.model.cluster import Cluster
 from railbed.model.output import Output
 from railbed.model.probe import PairTest
+from railbed.model.reading import Known
 from railbed.model.record import Finding
 from railbed.probes import memory, ping_mtu, rendezvous
 from railbed.transport.base import Command, Program, Target, targets_of
@@ -204,3 +206,21 @@ async def test_what_is_known_of_a_node_is_not_read_again() -> None:
     assert facts["n1"] is known["n1"]
     assert facts["n2"].failure
     assert nodes.calls == Counter({("n0", "memory"): 1, ("n1", "memory"): 1})
+
+
+async def test_equal_outputs_are_parsed_once() -> None:
+    cluster = cluster_of([[0]] * 3)
+    parsed: list[str] = []
+
+    def parse(text: str) -> memory.Memory:
+        parsed.append(text)
+        return memory.parse(text)
+
+    probe = replace(memory.PROBE, parse=parse)
+    nodes = FakeNodes(lambda node, *_: f"MemTotal: {2 if node == 'n1' else 1} kB\n")
+    async with Fleet(targets_of(cluster), nodes.reach) as fleet:
+        facts = await read_facts(fleet, cluster, [probe])
+    readings = [reading for known in facts.values() if isinstance(reading := known.read(probe), Known)]
+    assert [reading.output.device for reading in readings] == ["n0", "n1", "n2"]
+    assert [reading.facts.total for reading in readings] == [1024, 2048, 1024]
+    assert len(parsed) == 2

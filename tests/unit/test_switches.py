@@ -15,7 +15,6 @@ from railbed import clusterfile
 from railbed.check.book import CHECK_BOOK, probes_needed
 from railbed.check.rules import reachable
 from railbed.check.run import check
-from railbed.check.site import CableView, Site, SwitchPortView, SwitchView
 from railbed.discover.observation import PROBES
 from railbed.discover.run import discover
 from railbed.errors import ClusterFileError, ParseError, Unreachable
@@ -30,6 +29,7 @@ from railbed.probes import hostname
 from railbed.rules.engine import judge
 from railbed.rules.judgement import Judgement, fail, ok
 from railbed.rules.rule import Rule
+from railbed.rules.site import CableView, Site, SwitchPortView, SwitchView
 from railbed.transport.base import Command, Connector, Program, Target, Transport, targets_of
 from railbed.transport.connect import live_connector
 from railbed.transport.record import Recorder, recording_connector

@@ -7,13 +7,13 @@ from typing import Any
 
 from railbed.check import rules
 from railbed.check.advice import fill_in
-from railbed.check.site import Site
 from railbed.model.cluster import Cluster
 from railbed.model.probe import Probe
 from railbed.model.reading import DeviceFacts
 from railbed.rules import engine
 from railbed.rules.book import RuleBook, parts_of_cluster
 from railbed.rules.rule import Rule, Scope, Subject
+from railbed.rules.site import Site
 
 
 def _subjects(scope: Scope, site: Site) -> Iterable[Subject]:

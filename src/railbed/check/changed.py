@@ -12,12 +12,12 @@ from contextlib import aclosing, suppress
 from dataclasses import dataclass, field, replace
 
 from railbed.check.book import CHECK_BOOK, probes_needed, restart_checks
-from railbed.check.site import Site
 from railbed.fleet import Fleet, survey
 from railbed.model.cluster import Cluster
 from railbed.model.reading import DeviceFacts
 from railbed.model.record import CHECK_SECONDS, WRONG, Finding, Verdict
 from railbed.rules.engine import judge
+from railbed.rules.site import Site
 
 NODE_SECONDS = 8.0
 """How long a node may take: a frozen one takes all of it, and the others restart meanwhile."""

@@ -8,7 +8,6 @@ from typing import Any
 
 from railbed.check.book import CHECK_BOOK, probes_needed
 from railbed.check.rules import reachable
-from railbed.check.site import Site
 from railbed.fleet import Fleet, survey, surveyed
 from railbed.model import events
 from railbed.model.cluster import Cluster
@@ -19,6 +18,7 @@ from railbed.model.record import Event, Record, Verdict
 from railbed.model.text.amount import plural
 from railbed.rules.engine import judge
 from railbed.rules.rule import Rule
+from railbed.rules.site import Site
 from railbed.transport.base import Target
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 import shlex
 
-from railbed.check.site import NodeView
 from railbed.model.fix import ConfigStep, Fix, RunStep
 from railbed.probes import ip_addr, ssh_session
+from railbed.rules.site import NodeView
 
 _CUTS = re.compile(
     r"(?:no )?(?:interface (?:mgmt|vlan)|vrf (?:context|member)|line (?:vty|console)|default )"

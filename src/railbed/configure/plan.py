@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from railbed.check.site import NodeView, Site
 from railbed.configure.management import management_cut, switch_cut
 from railbed.configure.order import in_order
 from railbed.configure.persist.persistence import persistence_of
@@ -17,6 +16,7 @@ from railbed.model.record import WRONG, Change, Finding
 from railbed.parsing.nexus.switch_lock import Holder, describe_lock, way_out
 from railbed.probes import pending_change
 from railbed.probes.nexus import checkpoints
+from railbed.rules.site import NodeView, Site
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,6 @@ from railbed.check.rules import pending_change as pending_rule
 from railbed.check.rules import reachable
 from railbed.check.rules.switch import pending as switch_pending_rule
 from railbed.check.run import check, read_devices
-from railbed.check.site import Site
 from railbed.configure.apply import change_devices
 from railbed.configure.plan import Plan, make_plan
 from railbed.configure.render import rendered_files
@@ -30,6 +29,7 @@ from railbed.probes import boot_config, ip_addr, pending_change, ssh_session
 from railbed.probes.nexus import checkpoints
 from railbed.rules.engine import judge
 from railbed.rules.rule import Rule
+from railbed.rules.site import Site
 from railbed.store.undo import Unfinished
 
 OWN_PROBES: tuple[Probe[Any], ...] = (

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 from railbed.check.book import CHECK_BOOK, probes_needed
 from railbed.check.run import read_devices
-from railbed.check.site import Site
 from railbed.configure.apply import change_devices
 from railbed.configure.request import Callbacks
 from railbed.configure.undo_plan import NodeUndo, UndoPlan, UndoTerms, Values, plan_switch, values_before, values_of
@@ -23,6 +22,7 @@ from railbed.model.fix import FileStep, Fix, RunStep
 from railbed.model.reading import DeviceFacts
 from railbed.model.record import Change, Finding, Record
 from railbed.rules.engine import judge
+from railbed.rules.site import Site
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,16 +9,17 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import replace
 from functools import partial
+from ipaddress import ip_address
 from typing import Any
 
 from railbed.fleet.fleet import DeviceAnswer, Fleet
 from railbed.fleet.worker import Call, Failed, Returned, Worker, call_here
 from railbed.model.cluster import Cluster, DeviceKind
 from railbed.model.output import Output
-from railbed.model.pairs import Pair, Pairs
+from railbed.model.pairs import Address, Pair, Pairs
 from railbed.model.probe import PairTest, Probe
 from railbed.model.reading import DeviceFacts, Known, Unknown
 from railbed.probes.outputs import EVIDENCE_CHARS, parse_output
@@ -97,9 +98,9 @@ class _Survey:
         self, fleet: Fleet, cluster: Cluster, probes: Sequence[Probe[Any]], worker: Worker, *, every_pair: bool
     ) -> None:
         self._fleet = fleet
-        self._worker = worker
         self._cluster = cluster
         self._by_name = {probe.name: probe for probe in probes}
+        self._parser = _Parser(self._by_name, worker, seconds=fleet.timeout)
         self._single = [probe for probe in probes if not isinstance(probe.command, PairTest)]
         self._kinds: dict[str, DeviceKind] = {target.name: target.kind for target in fleet.targets}
         self._tests = {probe.name: probe.command for probe in probes if isinstance(probe.command, PairTest)}
@@ -203,13 +204,10 @@ class _Survey:
             readings = self._known[device].readings.get(name, ())
             last = readings[-1] if readings else None
             late = test.timed_out(last.facts) if isinstance(last, Known) else ()
-            if pairs := [pair for pair in self._pairs_to(device, late) if self._answers(pair.peer)]:
+            peers = self._pairs.to(device, _addresses(late)) if late else ()
+            if pairs := [pair for pair in peers if self._answers(pair.peer)]:
                 doubts[name] = pairs
         return doubts
-
-    def _pairs_to(self, device: str, addresses: Collection[str]) -> Iterable[Pair]:
-        every = self._pairs.of(device, every=True) if addresses else ()
-        return (pair for pair in every if str(pair.peer_port.address) in addresses)
 
     def _answers(self, device: str) -> bool:
         return device in self._known and not self._known[device].failure
@@ -217,22 +215,11 @@ class _Survey:
     async def _add(self, answer: DeviceAnswer) -> DeviceFacts:
         counted = [output.received for output in answer.outputs if self._by_name[output.key].twice]
         self._last_counted = max([self._last_counted, *counted])
-        readings = await self._readings(answer.outputs)
+        results = await self._parser.parse(answer.outputs)
+        readings = {
+            output.key: (_reading(output, result),) for output, result in zip(answer.outputs, results, strict=True)
+        }
         return self._join(DeviceFacts(device=answer.device, readings=readings, failure=answer.failure))
-
-    async def _readings(self, outputs: Sequence[Output]) -> dict[str, tuple[Known[object] | Unknown, ...]]:
-        """Parse a device's outputs, within the time that the device had to answer."""
-        small = [output for output in outputs if len(output.stdout) <= SMALL_BYTES]
-        large = [output for output in outputs if len(output.stdout) > SMALL_BYTES]
-        seconds = self._fleet.timeout
-        calls = [
-            Call(name=output.key, argument=output, seconds=min(self._by_name[output.key].timeout, seconds / 2))
-            for output in large
-        ]
-        apart = await self._worker.run(calls, seconds=seconds)
-        results = dict(zip((output.key for output in large), apart, strict=True))
-        results |= {output.key: call_here(partial(_parse, self._by_name[output.key]), output) for output in small}
-        return {output.key: (_reading(output, results[output.key]),) for output in outputs}
 
     def _join(self, new: DeviceFacts) -> DeviceFacts:
         """Append new readings to those that are known."""
@@ -240,6 +227,46 @@ class _Survey:
         readings = {name: known.get(name, ()) + new.readings.get(name, ()) for name in {**known, **new.readings}}
         self._known[new.device] = DeviceFacts(device=new.device, readings=readings, failure=new.failure)
         return self._known[new.device]
+
+
+_Printed = tuple[str, bytes, bytes, int | None, str, bool]
+"""What a result of parsing depends on: all of an output but its device, command and times."""
+
+
+class _Parser:
+    """Parses outputs. Nodes print much that is equal: it is parsed only once, and its facts are kept only once."""
+
+    def __init__(self, probes: Mapping[str, Probe[Any]], worker: Worker, *, seconds: float) -> None:
+        self._probes = probes
+        self._worker = worker
+        self._seconds = seconds
+        """How long the outputs of a device may take: as long as the device had to answer."""
+        self._returned: dict[_Printed, Returned] = {}
+
+    async def parse(self, outputs: Sequence[Output]) -> list[Returned | Failed]:
+        """Return the result of each of a device's outputs."""
+        printed = [
+            (output.key, output.stdout, output.stderr, output.exit, output.failure, output.truncated)
+            for output in outputs
+        ]
+        new = {key: output for key, output in zip(printed, outputs, strict=True) if key not in self._returned}
+        results = await self._parse_apart({key: output for key, output in new.items() if _is_large(output)})
+        results |= {
+            key: call_here(partial(_parse, self._probes[output.key]), output)
+            for key, output in new.items()
+            if not _is_large(output)
+        }
+        self._returned |= {key: result for key, result in results.items() if isinstance(result, Returned)}
+        return [results.get(key) or self._returned[key] for key in printed]
+
+    async def _parse_apart(self, outputs: Mapping[_Printed, Output]) -> dict[_Printed, Returned | Failed]:
+        limits = {name: min(probe.timeout, self._seconds / 2) for name, probe in self._probes.items()}
+        calls = [Call(name=output.key, argument=output, seconds=limits[output.key]) for output in outputs.values()]
+        return dict(zip(outputs, await self._worker.run(calls, seconds=self._seconds), strict=True))
+
+
+def _is_large(output: Output) -> bool:
+    return len(output.stdout) > SMALL_BYTES
 
 
 def _parse(probe: Probe[Any], output: Output) -> object:
@@ -259,6 +286,15 @@ def _reading(output: Output, result: Returned | Failed) -> Known[object] | Unkno
         remedy="please report it, with a recording (--record DIR)",
         evidence=output.stdout[:EVIDENCE_CHARS].decode("utf-8", "replace"),
     )
+
+
+def _addresses(texts: Iterable[str]) -> set[Address]:
+    """Return the addresses among texts that a device printed."""
+    addresses: set[Address] = set()
+    for text in texts:
+        with suppress(ValueError):
+            addresses.add(ip_address(text))
+    return addresses
 
 
 def _command(probe: Probe[Any], script: str) -> Command:

@@ -8,7 +8,7 @@ number of ports, and every port is still tested as sender and as receiver: the t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address
 
@@ -63,6 +63,15 @@ class Pairs:
         """Yield the pairs that a node tests; with `every`, to all ports of other nodes on its rails."""
         for port in self._cluster.nodes[node].ports:
             for peer, peer_port in self._peers(node, port, every=every):
+                yield Pair(node=node, port=port, peer=peer, peer_port=peer_port)
+
+    def to(self, node: str, addresses: Collection[Address]) -> Iterator[Pair]:
+        """Yield the pairs from a node to the ports of others at some addresses, in the order of `of`."""
+        for port in self._cluster.nodes[node].ports:
+            rail = self._rails[port.rail]
+            place = rail.places[node]
+            peers = self.peers_at(node, port, addresses)
+            for peer, peer_port in sorted(peers, key=lambda end: (rail.places[end[0]] - place) % len(rail.names)):
                 yield Pair(node=node, port=port, peer=peer, peer_port=peer_port)
 
     def peers_at(self, node: str, port: Port, addresses: Iterable[Address]) -> list[tuple[str, Port]]:

@@ -5,5 +5,6 @@ judgement   what a rule concludes about a subject, and the proof of it
 book        the rules of a verb, and what differs between verbs
 engine      from evidence to findings
 explain     verdicts that explain others
+site        what a rule sees: the cluster file with what was read of its devices
 signal      one series, the episodes in which it was unusual, and its chart
 """

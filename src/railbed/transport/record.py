@@ -23,6 +23,7 @@ from railbed.model.text.scrub import scrub
 from railbed.transport.base import Command, Connector, Program, Target, Transport
 
 INDEX = "index.jsonl"
+_ENCODER = json.JSONEncoder(ensure_ascii=False)
 
 
 class Recorder:
@@ -31,7 +32,8 @@ class Recorder:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._times: Counter[tuple[str, str]] = Counter()
-        self._created: set[str] = set()
+        self._created: dict[str, str] = {}
+        """Folders by device, as text: joining paths would be a tenth of the work for each of thousands of outputs."""
 
     def __enter__(self) -> Self:
         return self
@@ -55,35 +57,37 @@ class Recorder:
             "stdout": file,
         }
         with self._folder_of(output.device) as folder:
-            with open(folder / file, "wb", opener=for_us_alone) as raw:
+            with open(f"{folder}/{file}", "wb", opener=for_us_alone) as raw:
                 raw.write(scrub(output.stdout))
-            _append(folder / INDEX, line)
+            _append(f"{folder}/{INDEX}", line)
 
     def store_error(self, device: str, error: str, message: str, hint: str = "") -> None:
         """Record why a device could not be reached, or stopped answering."""
         with self._folder_of(device) as folder:
-            _append(folder / INDEX, {"error": error, "message": _scrubbed(message), "hint": _scrubbed(hint)})
+            _append(f"{folder}/{INDEX}", {"error": error, "message": _scrubbed(message), "hint": _scrubbed(hint)})
 
     @contextmanager
-    def _folder_of(self, device: str) -> Iterator[Path]:
-        """Yield the folder of a device, and turn a failure to write there into a sentence for the user."""
-        folder = self._folder / device
+    def _folder_of(self, device: str) -> Iterator[str]:
+        """Yield the path of a device's folder, and turn a failure to write there into a sentence for the user."""
         try:
-            if device not in self._created:
-                self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-                folder.mkdir(mode=0o700, exist_ok=True)
-                self._created.add(device)
-            yield folder
+            yield self._created.get(device) or self._create(device)
         except OSError as error:
             raise UsageError(
                 f"cannot record to {self._folder}: {os_reason(error)}",
                 hint="free some disk space, or use a folder that you can write to",
             ) from error
 
+    def _create(self, device: str) -> str:
+        folder = self._folder / device
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)
+        self._created[device] = str(folder)
+        return self._created[device]
 
-def _append(index: Path, line: Mapping[str, object]) -> None:
+
+def _append(index: str, line: Mapping[str, object]) -> None:
     # Text that is not valid Unicode (such as a file name in an error) could not be read back.
-    text = json.dumps(line, ensure_ascii=False).encode("utf-8", "replace")
+    text = _ENCODER.encode(line).encode("utf-8", "replace")
     with open(index, "ab", opener=for_us_alone) as file:
         file.write(text + b"\n")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -129,14 +130,20 @@ class ReplayTransport:
 def _stdout(folder: Path, name: str) -> bytes:
     """Read a file of a device's folder. A recording may come from anyone and must not refer to files outside it."""
     path = folder / name
+    if "\0" in name or name != path.name:
+        raise _not_in_folder(folder, name)
     try:
-        if "\0" in name or name != path.name or path.is_symlink():
-            raise UsageError(f"the recording {folder / INDEX} is damaged: {name!r} is not a file of its folder")
         return read_regular(path, MAX_OUTPUT_BYTES + 1)  # anything longer is refused before it is parsed
     except FileNotFoundError as error:
         raise UsageError(f"the recording {folder} is damaged: {name} is missing") from error
     except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise _not_in_folder(folder, name) from error
         raise UsageError(f"the recording {path} cannot be read: {error.strerror}") from error
+
+
+def _not_in_folder(folder: Path, name: str) -> UsageError:
+    return UsageError(f"the recording {folder / INDEX} is damaged: {name!r} is not a file of its folder")
 
 
 def _index(path: Path) -> list[_RecordedOutput | _RecordedError]:

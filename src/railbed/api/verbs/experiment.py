@@ -12,7 +12,6 @@ from railbed.bench.compare.visits import FirstVisit
 from railbed.catalog import choose
 from railbed.check.book import CHECK_BOOK, probes_needed
 from railbed.check.run import read_devices
-from railbed.check.site import Site
 from railbed.configure.plan import make_plan
 from railbed.configure.run import OWN_PROBES
 from railbed.fleet import Fleet
@@ -22,6 +21,7 @@ from railbed.model.reading import DeviceFacts
 from railbed.model.record import Record
 from railbed.rules.engine import judge
 from railbed.rules.rule import Rule
+from railbed.rules.site import Site
 
 
 async def run_experiment(

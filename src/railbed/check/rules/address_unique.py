@@ -24,13 +24,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from railbed.check.shared.wording import some
-from railbed.check.site import Site
 from railbed.model.cluster import Port
 from railbed.model.text.amount import plural
 from railbed.probes import ip_addr
 from railbed.probes.ip_addr import Address
 from railbed.rules.judgement import Judgement, fail, ok, unknown
 from railbed.rules.rule import Rule
+from railbed.rules.site import Site
 
 EXPECTED = "each rail address on one node"
 

@@ -26,11 +26,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from railbed.check.shared.wording import no_interface
-from railbed.check.site import PortView
 from railbed.probes import bonding, ip_link
 from railbed.probes.ip_link import Link
 from railbed.rules.judgement import Judgement, fail, ok, warn
 from railbed.rules.rule import Rule
+from railbed.rules.site import PortView
 
 BUNDLES = ("bond", "team")
 EXPECTED = "a separate port"

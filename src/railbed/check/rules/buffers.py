@@ -30,10 +30,10 @@ from railbed.check.shared.applies import first_of, no_pfc, no_rdma
 from railbed.check.shared.card import CARD_PROBES, Ability, Card, card_of
 from railbed.check.shared.qos.buffers import Buffers, headroom, lossless_buffers, receive_buffers, set_buffers
 from railbed.check.shared.qos.pfc import pfc_priorities
-from railbed.check.site import PortView
 from railbed.probes import dcb_buffer, dcb_pfc, mlnx_qos
 from railbed.rules.judgement import Judgement, ok, skip, unknown, warn
 from railbed.rules.rule import Rule
+from railbed.rules.site import PortView
 
 
 def judge(port: PortView) -> Iterator[Judgement]:

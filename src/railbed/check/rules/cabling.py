@@ -25,12 +25,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from railbed.check.site import PortView
 from railbed.model.cabling import Cable, Neighbour, partner_of
 from railbed.model.cluster import Port
 from railbed.probes import ip_link, lldp
 from railbed.rules.judgement import Judgement, fail, ok, unknown, warn
 from railbed.rules.rule import Rule
+from railbed.rules.site import PortView
 
 RIGHT, OTHER_NAME, WRONG = "right", "right port of a device with another name", "wrong"
 

@@ -29,11 +29,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from railbed.check.shared.compare import gather, too_few
-from railbed.check.site import Site
 from railbed.model.output import Output
 from railbed.probes import clock
 from railbed.rules.judgement import Judgement, fail, ok, unknown, warn
 from railbed.rules.rule import Rule
+from railbed.rules.site import Site
 
 FAIL_SECONDS, WARN_SECONDS = 1.0, 0.1
 EXPECTED = f"within {WARN_SECONDS:g} s of the others"

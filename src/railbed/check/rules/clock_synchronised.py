@@ -22,11 +22,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.site import NodeView
 from railbed.model.fix import Fix, Persistence, run
 from railbed.probes import clock_sync
 from railbed.rules.judgement import Judgement, ok, unknown, warn
 from railbed.rules.rule import Rule
+from railbed.rules.site import NodeView
 
 EXPECTED = "synchronised by a time service"
 

@@ -35,10 +35,10 @@ from railbed.check.shared.congestion import (
     not_shown,
 )
 from railbed.check.shared.fixes import set_value
-from railbed.check.site import PortView
 from railbed.model.fix import Fix
 from railbed.rules.judgement import Judgement, fail, ok
 from railbed.rules.rule import Rule
+from railbed.rules.site import PortView
 
 
 def judge(port: PortView) -> Iterator[Judgement]:

@@ -36,12 +36,12 @@ from railbed.check.shared.congestion import (
     not_shown,
 )
 from railbed.check.shared.rdma import rdma_name
-from railbed.check.site import PortView
 from railbed.model.fix import Fix, Persistence, run, write_value
 from railbed.probes import infiniband_counters
 from railbed.probes.dcqcn import Ecn
 from railbed.rules.judgement import Judgement, fail, ok, unknown
 from railbed.rules.rule import Rule
+from railbed.rules.site import PortView
 
 CNP_COUNTERS = ("np_cnp_sent", "rp_cnp_handled")
 

@@ -24,11 +24,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.site import NodeView
 from railbed.model.text.amount import size
 from railbed.probes import disk
 from railbed.rules.judgement import Judgement, fail, ok
 from railbed.rules.rule import Rule
+from railbed.rules.site import NodeView
 
 GB = 10**9
 LEAST_INODES = 10_000

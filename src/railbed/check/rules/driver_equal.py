@@ -25,11 +25,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from railbed.check.shared.wording import grouped, some
-from railbed.check.site import RailView
 from railbed.model.text.amount import plural
 from railbed.probes import ethtool_driver
 from railbed.rules.judgement import Judgement, ok, unknown, warn
 from railbed.rules.rule import Rule
+from railbed.rules.site import RailView
 
 EXPECTED = "one driver and firmware"
 

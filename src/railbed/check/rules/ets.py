@@ -31,10 +31,10 @@ from collections.abc import Iterator
 from railbed.check.shared.applies import first_of, no_lossless, no_rdma
 from railbed.check.shared.card import CARD_PROBES, Ability, card_of
 from railbed.check.shared.qos.ets import Classes, lossless_classes, set_classes, traffic_classes
-from railbed.check.site import PortView
 from railbed.probes import dcb_ets, mlnx_qos
 from railbed.rules.judgement import Judgement, ok, skip, unknown, warn
 from railbed.rules.rule import Rule
+from railbed.rules.site import PortView
 
 
 def judge(port: PortView) -> Iterator[Judgement]:

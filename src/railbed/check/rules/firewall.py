@@ -31,11 +31,11 @@ from typing import Literal
 from railbed.check.advice import fill_in
 from railbed.check.shared.applies import no_port
 from railbed.check.shared.wording import some
-from railbed.check.site import NodeView, PortView
 from railbed.parsing.firewall.rules import Packet
 from railbed.probes import firewall
 from railbed.rules.judgement import Judgement, fail, ok, warn
 from railbed.rules.rule import Rule
+from railbed.rules.site import NodeView, PortView
 
 ROCE_PORT = 4791
 EPHEMERAL = (32768, 45000, 60999)

@@ -24,13 +24,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from railbed.check.shared.rail import by_value, rdma_ports, read_ports, unread_findings
-from railbed.check.site import PortView, RailView
 from railbed.model.text.amount import plural
 from railbed.parsing.gids import rocev2_index
 from railbed.probes import infiniband
 from railbed.probes.infiniband import RdmaDevices
 from railbed.rules.judgement import Judgement, ok, skip, warn
 from railbed.rules.rule import Rule
+from railbed.rules.site import PortView, RailView
 
 NOTHING_TO_COMPARE = "fewer than two RoCE v2 GIDs to compare"
 

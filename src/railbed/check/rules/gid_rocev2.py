@@ -27,11 +27,11 @@ from collections.abc import Iterator, Sequence
 from railbed.check.shared.applies import no_rdma
 from railbed.check.shared.card import CARD_PROBES, card_of
 from railbed.check.shared.rdma import not_there, rdma_device
-from railbed.check.site import PortView
 from railbed.parsing.gids import ROCE_V2, Gid, of_address, rocev2_index
 from railbed.probes import ibv_devinfo, infiniband
 from railbed.rules.judgement import Judgement, fail, ok, skip, unknown
 from railbed.rules.rule import Rule
+from railbed.rules.site import PortView
 
 
 def judge(port: PortView) -> Iterator[Judgement]:

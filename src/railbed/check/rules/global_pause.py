@@ -30,12 +30,12 @@ from dataclasses import replace
 from railbed.check.shared.card import CARD_PROBES, Ability, card_of
 from railbed.check.shared.qos.pfc import pfc_priorities, set_pfc
 from railbed.check.shared.wording import no_interface
-from railbed.check.site import PortView
 from railbed.model.fix import Fix, Persistence, run
 from railbed.probes import dcb_pfc, ethtool_driver, ethtool_pause, mlnx_qos
 from railbed.probes.ethtool_pause import Pause
 from railbed.rules.judgement import Judgement, fail, ok, skip
 from railbed.rules.rule import Rule, Unread
+from railbed.rules.site import PortView
 
 EXPECTED = "rx off, tx off"
 MLX4 = "on this card PFC turns global pause off"

@@ -26,11 +26,11 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
-from railbed.check.site import NodeView
 from railbed.model.fix import Fix, Persistence, run
 from railbed.probes import cpu
 from railbed.rules.judgement import Judgement, ok, skip, unknown, warn
 from railbed.rules.rule import Rule
+from railbed.rules.site import NodeView
 
 EXPECTED = "governor performance"
 FILES = "/sys/devices/system/cpu/cpu[0-9]*/cpufreq/scaling_governor"

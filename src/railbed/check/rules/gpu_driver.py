@@ -28,11 +28,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from railbed.check.shared.applies import NO_GPU
-from railbed.check.site import NodeView
 from railbed.model.text.amount import plural
 from railbed.probes import gpu, torch
 from railbed.rules.judgement import Judgement, fail, ok, skip, unknown, warn
 from railbed.rules.rule import Rule
+from railbed.rules.site import NodeView
 
 LONGEST = 9
 """Digits of a part of a version: a node may report any text, and Python refuses to read thousands of digits."""

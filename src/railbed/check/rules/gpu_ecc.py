@@ -24,12 +24,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from railbed.check.shared.applies import gpu_obstacle
-from railbed.check.site import NodeView
 from railbed.model.fix import Fix, Persistence, run
 from railbed.model.text.amount import plural
 from railbed.probes import gpu
 from railbed.rules.judgement import Judgement, fail, ok, skip, unknown, warn
 from railbed.rules.rule import Rule
+from railbed.rules.site import NodeView
 
 EXPECTED = "ECC on, no uncorrected errors"
 

@@ -25,11 +25,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from railbed.check.site import NodeView
 from railbed.model.cluster import Gpu
 from railbed.probes import gpu
 from railbed.rules.judgement import Judgement, fail, ok, skip, warn
 from railbed.rules.rule import Rule
+from railbed.rules.site import NodeView
 
 TOLERANCE = 0.1
 GB, GIB = 10**9, 2**30

@@ -25,10 +25,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from railbed.check.shared.applies import gpu_obstacle, no_rdma
-from railbed.check.site import PortView
 from railbed.probes import gpu, gpu_topology
 from railbed.rules.judgement import Judgement, ok, unknown, warn
 from railbed.rules.rule import Rule
+from railbed.rules.site import PortView
 
 EXPECTED = "a GPU on the same socket"
 NEAR_TO_FAR = ("PIX", "PXB", "PHB", "NODE")

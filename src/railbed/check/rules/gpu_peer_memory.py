@@ -27,10 +27,10 @@ from collections.abc import Iterator
 
 from railbed.check.shared.applies import gpu_obstacle, no_rdma_on_node
 from railbed.check.shared.fixes import load_modules
-from railbed.check.site import NodeView
 from railbed.probes import gpu, modules, os_release
 from railbed.rules.judgement import Judgement, ok, skip, warn
 from railbed.rules.rule import Rule
+from railbed.rules.site import NodeView
 
 EXPECTED = "nvidia_peermem, or DMA-BUF"
 MODULES = ("nvidia_peermem", "nv_peer_mem")

@@ -25,11 +25,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.site import NodeView
 from railbed.model.fix import FileStep, Fix, Persistence
 from railbed.probes import hostname
 from railbed.rules.judgement import Judgement, fail, ok, unknown
 from railbed.rules.rule import Rule
+from railbed.rules.site import NodeView
 
 EXPECTED = "resolves to a reachable address"
 

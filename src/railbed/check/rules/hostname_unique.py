@@ -27,12 +27,12 @@ import shlex
 from collections.abc import Iterator, Sequence
 
 from railbed.check.shared.compare import gather, too_few
-from railbed.check.site import Site
 from railbed.model.fix import Fix, Persistence, run
 from railbed.model.text.amount import plural
 from railbed.probes import hostname
 from railbed.rules.judgement import Judgement, fail, ok
 from railbed.rules.rule import Rule
+from railbed.rules.site import Site
 
 EXPECTED = "its own hostname"
 

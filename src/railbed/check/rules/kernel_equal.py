@@ -24,11 +24,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from railbed.check.shared.compare import gather, most_common, too_few
-from railbed.check.site import Site
 from railbed.model.text.amount import plural
 from railbed.probes import os_release
 from railbed.rules.judgement import Judgement, ok, warn
 from railbed.rules.rule import Rule
+from railbed.rules.site import Site
 
 
 def judge(site: Site) -> Iterator[Judgement]:

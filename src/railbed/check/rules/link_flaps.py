@@ -26,12 +26,12 @@ from collections.abc import Iterator
 
 from railbed.check.shared.net_counters import FLAPS, both_links, moved
 from railbed.check.shared.wording import no_interface, some
-from railbed.check.site import PortView
 from railbed.probes import ethtool_stats, ip_link
 from railbed.probes.ethtool_stats import DriverStatistics
 from railbed.probes.ip_link import Link
 from railbed.rules.judgement import Judgement, fail, ok, unknown
 from railbed.rules.rule import Rule
+from railbed.rules.site import PortView
 
 EXPECTED = "the link stays up"
 

@@ -26,11 +26,11 @@ from collections.abc import Iterator
 
 from railbed.check.shared.agree import agreed, write_at_rail
 from railbed.check.shared.wording import no_interface
-from railbed.check.site import PortView
 from railbed.model.fix import Fix, Persistence, run
 from railbed.probes import ethtool, ethtool_driver, ip_link
 from railbed.rules.judgement import Judgement, fail, ok, skip, unknown, warn
 from railbed.rules.rule import Rule
+from railbed.rules.site import PortView
 
 VIRTUAL_DRIVERS = ("virtio_net", "veth", "vmxnet3", "hv_netvsc", "xen_netfront", "gve", "tun", "dummy")
 

@@ -24,12 +24,12 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
-from railbed.check.site import PortView
 from railbed.model.fix import Fix, Persistence, run
 from railbed.present.changed import NO_LINK
 from railbed.probes import ip_link
 from railbed.rules.judgement import Judgement, fail, ok
 from railbed.rules.rule import Rule
+from railbed.rules.site import PortView
 
 
 def judge(port: PortView) -> Iterator[Judgement]:

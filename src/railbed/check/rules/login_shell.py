@@ -27,10 +27,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from railbed.check.shared.occupants import describe_run, runs_on
-from railbed.check.site import NodeView
 from railbed.probes import agents, clock
 from railbed.rules.judgement import Judgement, ok, warn
 from railbed.rules.rule import Rule
+from railbed.rules.site import NodeView
 
 WARN_SECONDS = 5.0
 EXPECTED = f"starts within {WARN_SECONDS:g} s"

@@ -29,11 +29,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from railbed.check.shared.applies import no_rdma_on_node
-from railbed.check.site import NodeView
 from railbed.model.fix import FileStep, Fix, Persistence
 from railbed.probes import limits
 from railbed.rules.judgement import Judgement, fail, ok, warn
 from railbed.rules.rule import Rule
+from railbed.rules.site import NodeView
 
 EXPECTED = "unlimited locked memory"
 FILE = "/etc/security/limits.d/90-railbed-memlock.conf"

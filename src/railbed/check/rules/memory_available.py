@@ -25,10 +25,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from railbed.check.shared.occupants import advise_on_run, describe_run, runs_on
-from railbed.check.site import NodeView
 from railbed.probes import agents, memory
 from railbed.rules.judgement import Judgement, ok, unknown, warn
 from railbed.rules.rule import Rule
+from railbed.rules.site import NodeView
 
 LEAST_AVAILABLE, MOST_SWAPPED = 0.10, 0.05
 EXPECTED = f"{LEAST_AVAILABLE:.0%} available, no swapping"

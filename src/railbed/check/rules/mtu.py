@@ -26,11 +26,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from railbed.check.shared.agree import agreed, write_at_rail
-from railbed.check.site import PortView
 from railbed.model.fix import Fix, set_mtu
 from railbed.probes import ip_link
 from railbed.rules.judgement import Judgement, fail, ok
 from railbed.rules.rule import Rule
+from railbed.rules.site import PortView
 
 
 def judge(port: PortView) -> Iterator[Judgement]:
@@ -55,8 +55,8 @@ def judge(port: PortView) -> Iterator[Judgement]:
 def _fix(port: PortView, mtu: int) -> Fix | None:
     """Set the interface, unless that would lower a working MTU: then the cluster file is the likelier mistake."""
     netdev, rail, wanted = port.port.netdev, port.port.rail, port.mtu
-    others = [_mtu(peer) for peer in port.rail_ports if peer.subject != port.subject]
-    is_odd_one_out = bool(others) and all(other == wanted for other in others)
+    counts = port.on_rail(_mtu)
+    is_odd_one_out = counts.get(wanted, 0) == sum(counts.values()) - 1 > 0
     if mtu > wanted and not is_odd_one_out:
         return None
     is_whole_rail = mtu < wanted and agreed(port, _mtu) == mtu

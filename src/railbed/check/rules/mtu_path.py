@@ -31,13 +31,13 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 
 from railbed.check.shared.applies import no_peer
 from railbed.check.shared.wording import grouped, some
-from railbed.check.site import PortView
 from railbed.model.cluster import Port
 from railbed.model.text.amount import plural
 from railbed.probes import ping_mtu
 from railbed.probes.ping_mtu import Ping
 from railbed.rules.judgement import Judgement, fail, ok, skip, unknown
 from railbed.rules.rule import Rule
+from railbed.rules.site import PortView
 
 Pings = dict[tuple[IPv4Address | IPv6Address, int], Ping]
 FINE, UNTOLD, SMALL_ONLY = "passes", "inconclusive", "small passes"

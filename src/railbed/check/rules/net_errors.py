@@ -30,13 +30,13 @@ from collections.abc import Iterator
 
 from railbed.check.shared.net_counters import both_links, is_drop, is_error, moved
 from railbed.check.shared.wording import no_interface, some
-from railbed.check.site import PortView
 from railbed.model.text.amount import plural
 from railbed.probes import ethtool_stats, ip_link
 from railbed.probes.ethtool_stats import DriverStatistics
 from railbed.probes.ip_link import Link
 from railbed.rules.judgement import Judgement, fail, ok, warn
 from railbed.rules.rule import Rule
+from railbed.rules.site import PortView
 
 EXPECTED = "no error counter grows"
 KERNEL_DROPS = "ip.rx_dropped"

@@ -26,11 +26,11 @@ from collections.abc import Callable, Iterator
 from statistics import median_low
 
 from railbed.check.shared.compare import Gathered, gather, too_few
-from railbed.check.site import Site
 from railbed.model.text.amount import plural
 from railbed.probes import cpu, memory
 from railbed.rules.judgement import Judgement, ok, warn
 from railbed.rules.rule import Rule
+from railbed.rules.site import Site
 
 TOLERANCE = 0.1
 EXPECTED = "processors and memory like the other nodes"

@@ -27,11 +27,11 @@ import shlex
 from collections.abc import Iterator, Sequence
 
 from railbed.check.shared.wording import no_interface
-from railbed.check.site import PortView
 from railbed.model.fix import Fix, Persistence, run
 from railbed.probes import ethtool_features
 from railbed.rules.judgement import Judgement, ok, skip, warn
 from railbed.rules.rule import Rule
+from railbed.rules.site import PortView
 
 WANTED = {
     "tcp-segmentation-offload": "tso",

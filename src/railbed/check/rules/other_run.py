@@ -26,11 +26,11 @@ from collections.abc import Iterator
 
 from railbed.check.shared.occupants import advise_on_run, describe_run
 from railbed.check.shared.wording import some
-from railbed.check.site import NodeView
 from railbed.model.record import WRONG, Finding
 from railbed.probes import agents
 from railbed.rules.judgement import Judgement, ok, warn
 from railbed.rules.rule import Rule
+from railbed.rules.site import NodeView
 
 
 def judge(node: NodeView) -> Iterator[Judgement]:

@@ -28,12 +28,12 @@ from dataclasses import replace
 from railbed.check.shared.applies import no_rdma
 from railbed.check.shared.card import CARD_PROBES
 from railbed.check.shared.rdma import rdma_device
-from railbed.check.site import PortView
 from railbed.model.record import WRONG
 from railbed.probes import pcie
 from railbed.probes.pcie import PcieCard, carried_gbps
 from railbed.rules.judgement import Judgement, fail, ok, skip, unknown, warn
 from railbed.rules.rule import Rule
+from railbed.rules.site import PortView
 
 
 def judge(port: PortView) -> Iterator[Judgement]:

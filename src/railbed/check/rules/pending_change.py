@@ -24,10 +24,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.site import NodeView
 from railbed.probes import pending_change
 from railbed.rules.judgement import Judgement, fail, ok, warn
 from railbed.rules.rule import Rule
+from railbed.rules.site import NodeView
 
 EXPECTED = "no change pending"
 

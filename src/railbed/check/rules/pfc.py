@@ -28,11 +28,11 @@ from railbed.check.shared.agree import agreed, follow_rail
 from railbed.check.shared.applies import first_of, no_pfc, no_rdma
 from railbed.check.shared.card import CARD_PROBES, Ability, card_of
 from railbed.check.shared.qos.pfc import pfc_priorities, set_pfc
-from railbed.check.site import PortView
 from railbed.model.fix import Fix
 from railbed.probes import dcb_pfc, mlnx_qos
 from railbed.rules.judgement import Judgement, fail, ok, skip, unknown
 from railbed.rules.rule import Rule
+from railbed.rules.site import PortView
 
 
 def judge(port: PortView) -> Iterator[Judgement]:

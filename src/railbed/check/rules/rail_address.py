@@ -27,11 +27,11 @@ import shlex
 from collections.abc import Iterator
 
 from railbed.check.shared.wording import some
-from railbed.check.site import PortView
 from railbed.model.fix import Fix, Persistence, RunStep, Step, run
 from railbed.probes import ip_addr
 from railbed.rules.judgement import Judgement, fail, ok
 from railbed.rules.rule import Rule
+from railbed.rules.site import PortView
 
 
 def judge(port: PortView) -> Iterator[Judgement]:

@@ -27,12 +27,12 @@ from itertools import islice
 
 from railbed.check.shared.applies import no_peer
 from railbed.check.shared.wording import some
-from railbed.check.site import PortView
 from railbed.model.cluster import Port
 from railbed.model.text.amount import plural
 from railbed.probes import ip_route
 from railbed.rules.judgement import Judgement, fail, ok, warn
 from railbed.rules.rule import Rule
+from railbed.rules.site import PortView
 
 MOST_PEERS = 64
 """Only this many routes are followed: peers on a rail mostly share one."""

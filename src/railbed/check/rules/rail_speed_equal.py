@@ -24,11 +24,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from railbed.check.shared.wording import grouped, some
-from railbed.check.site import RailView
 from railbed.model.text.amount import plural
 from railbed.probes import ethtool
 from railbed.rules.judgement import Judgement, fail, ok, skip, unknown
 from railbed.rules.rule import Rule
+from railbed.rules.site import RailView
 
 EXPECTED = "one speed on all links"
 

@@ -27,10 +27,10 @@ from collections.abc import Iterator
 from ipaddress import IPv4Network, IPv6Network
 from itertools import combinations
 
-from railbed.check.site import NodeView, Site
 from railbed.probes import ip_addr
 from railbed.rules.judgement import Judgement, fail, ok, unknown
 from railbed.rules.rule import Rule
+from railbed.rules.site import NodeView, Site
 
 EXPECTED = "a subnet for each rail"
 Network = IPv4Network | IPv6Network

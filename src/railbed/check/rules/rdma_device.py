@@ -26,11 +26,11 @@ from collections.abc import Iterator, Mapping
 
 from railbed.check.shared.applies import no_rdma
 from railbed.check.shared.rdma import rdma_device, rdma_name
-from railbed.check.site import PortView
 from railbed.probes import infiniband, rdma_link
 from railbed.probes.infiniband import RdmaDevice
 from railbed.rules.judgement import Judgement, fail, ok, unknown
 from railbed.rules.rule import Rule
+from railbed.rules.site import PortView
 
 
 def judge(port: PortView) -> Iterator[Judgement]:

@@ -28,11 +28,11 @@ from collections.abc import Iterator, Mapping
 from railbed.check.shared.applies import no_rdma
 from railbed.check.shared.rdma import not_there, rdma_name
 from railbed.check.shared.rdma_counters import ALL_NAMES, KINDS, CounterKind, moved
-from railbed.check.site import PortView
 from railbed.probes import infiniband_counters, rdma_statistic
 from railbed.probes.infiniband_counters import RdmaCounters
 from railbed.rules.judgement import Judgement, ok, unknown
 from railbed.rules.rule import Rule
+from railbed.rules.site import PortView
 
 EXPECTED = "no error counter moves"
 SHOWN = 2

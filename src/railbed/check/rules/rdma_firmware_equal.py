@@ -26,12 +26,12 @@ from collections.abc import Iterator, Mapping
 
 from railbed.check.shared.card import CARD_PROBES, Ability, card_of
 from railbed.check.shared.rail import by_value, rdma_ports, read_ports, unread_findings
-from railbed.check.site import PortView, RailView
 from railbed.model.text.amount import plural
 from railbed.probes import infiniband
 from railbed.probes.infiniband import RdmaDevice, RdmaDevices
 from railbed.rules.judgement import Judgement, ok, skip, unknown, warn
 from railbed.rules.rule import Rule
+from railbed.rules.site import PortView, RailView
 
 EXPECTED = "one board and firmware on the rail"
 

@@ -27,10 +27,10 @@ from collections.abc import Iterator
 
 from railbed.check.shared.applies import no_rdma_on_node, rdma_devices
 from railbed.check.shared.fixes import load_modules
-from railbed.check.site import NodeView
 from railbed.probes import modules
 from railbed.rules.judgement import Judgement, fail, ok, warn
 from railbed.rules.rule import Rule
+from railbed.rules.site import NodeView
 
 EXPECTED = "ib_core, ib_uverbs, rdma_ucm, the driver"
 DRIVERS = {

@@ -26,11 +26,11 @@ from collections.abc import Iterator
 
 from railbed.check.shared.applies import no_rdma
 from railbed.check.shared.rdma import not_there
-from railbed.check.site import PortView
 from railbed.model.fix import mtu_command, set_mtu
 from railbed.probes import ibv_devinfo, ip_link
 from railbed.rules.judgement import Judgement, fail, ok, skip, unknown
 from railbed.rules.rule import Rule
+from railbed.rules.site import PortView
 
 SIZES = (4096, 2048, 1024, 512, 256)
 HEADERS = 96

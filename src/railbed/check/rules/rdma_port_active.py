@@ -26,10 +26,10 @@ from collections.abc import Iterator
 
 from railbed.check.shared.applies import no_rdma
 from railbed.check.shared.rdma import not_there, rdma_name, rdma_port
-from railbed.check.site import PortView
 from railbed.probes import infiniband, rdma_link
 from railbed.rules.judgement import Judgement, fail, ok, unknown
 from railbed.rules.rule import Rule
+from railbed.rules.site import PortView
 
 LINK_UP = {"LinkUp", "LINK_UP"}
 

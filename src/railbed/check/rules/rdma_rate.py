@@ -27,9 +27,9 @@ from collections.abc import Iterator
 from railbed.check.shared.applies import no_rdma
 from railbed.check.shared.card import CARD_PROBES, Ability, card_of
 from railbed.check.shared.rdma import not_there, rdma_device, rdma_port
-from railbed.check.site import PortView
 from railbed.rules.judgement import Judgement, fail, ok, skip, unknown, warn
 from railbed.rules.rule import Rule
+from railbed.rules.site import PortView
 
 TOLERANCE = 0.01
 
@@ -62,10 +62,13 @@ def _compare(rate: float, wanted: float, *, in_file: bool) -> Judgement:
 
 
 def _highest_on_rail(port: PortView) -> float:
-    views = next(rail.ports for rail in port.node.site.rails if rail.name == port.port.rail)
-    devices = [(rdma_device(view), view) for view in views]
-    ports = [device.ports.get(str(view.port.rdma_port)) for device, view in devices if device]
-    return max((own.rate_gbps for own in ports if own and own.rate_gbps), default=0.0)
+    return max(filter(None, port.on_rail(_rate)), default=0.0)
+
+
+def _rate(port: PortView) -> float | None:
+    device = rdma_device(port)
+    own = device.ports.get(str(port.port.rdma_port)) if device else None
+    return own.rate_gbps if own else None
 
 
 RULE = Rule(

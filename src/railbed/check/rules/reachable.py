@@ -25,11 +25,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from railbed.check.site import Site
 from railbed.model.cluster import Switch
 from railbed.model.reading import DeviceFacts
 from railbed.rules.judgement import Judgement, fail, ok, skip, unknown
 from railbed.rules.rule import Rule
+from railbed.rules.site import Site
 
 EXPECTED = "an answer"
 

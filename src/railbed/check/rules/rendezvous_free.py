@@ -28,13 +28,13 @@ from collections.abc import Iterator
 
 from railbed.check.shared.occupants import advise_on_run, describe_run, runs_on
 from railbed.check.shared.wording import some
-from railbed.check.site import NodeView
 from railbed.model.record import WRONG, Finding
 from railbed.probes import agents, listening
 from railbed.probes.agents import Agent
 from railbed.probes.listening import Listener
 from railbed.rules.judgement import Judgement, fail, ok, warn
 from railbed.rules.rule import Rule
+from railbed.rules.site import NodeView
 
 
 def judge(node: NodeView) -> Iterator[Judgement]:

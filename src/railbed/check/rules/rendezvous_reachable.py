@@ -27,12 +27,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from railbed.check.shared.wording import grouped, some
-from railbed.check.site import NodeView
 from railbed.model.text.amount import plural
 from railbed.probes import rendezvous
 from railbed.probes.rendezvous import Attempt
 from railbed.rules.judgement import Judgement, fail, ok, skip, unknown
 from railbed.rules.rule import Rule
+from railbed.rules.site import NodeView
 
 OPEN = ("connected", "refused")
 WORDS = {"timed_out": "timed out", "no_route": "no route"}

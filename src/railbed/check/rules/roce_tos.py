@@ -30,12 +30,12 @@ from railbed.check.shared.applies import first_of, no_lossless, no_rdma
 from railbed.check.shared.card import CARD_PROBES, card_of
 from railbed.check.shared.fixes import set_value
 from railbed.check.shared.rdma import rdma_name
-from railbed.check.site import PortView
 from railbed.model.fix import Fix, Persistence, RunStep, run, write_value
 from railbed.probes import modules, roce_tos
 from railbed.probes.roce_tos import Tos
 from railbed.rules.judgement import Judgement, ok, skip, unknown, warn
 from railbed.rules.rule import Rule
+from railbed.rules.site import PortView
 
 CONFIGFS = "/sys/kernel/config/rdma_cm"
 

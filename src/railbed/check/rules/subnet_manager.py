@@ -26,10 +26,10 @@ from collections.abc import Iterator
 
 from railbed.check.shared.applies import no_rdma
 from railbed.check.shared.rdma import not_there, rdma_port
-from railbed.check.site import PortView
 from railbed.probes import infiniband
 from railbed.rules.judgement import Judgement, fail, ok, skip, unknown
 from railbed.rules.rule import Rule
+from railbed.rules.site import PortView
 
 
 def judge(port: PortView) -> Iterator[Judgement]:

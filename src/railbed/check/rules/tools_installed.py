@@ -28,11 +28,11 @@ import shlex
 from collections.abc import Iterator, Sequence
 
 from railbed.check.shared.applies import rdma_devices
-from railbed.check.site import NodeView
 from railbed.model.fix import Fix, Persistence, RunStep, run
 from railbed.probes import programs
 from railbed.rules.judgement import Judgement, ok, warn
 from railbed.rules.rule import Rule
+from railbed.rules.site import NodeView
 
 EVERYWHERE = ("ethtool", "ping", "ip", "iperf3")
 FOR_RDMA = ("tcpdump", "rdma", "dcb", "ibv_devinfo", "ib_write_bw", "ib_write_lat")

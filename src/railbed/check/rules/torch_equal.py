@@ -30,11 +30,11 @@ from collections.abc import Iterator
 from railbed.check.shared.compare import gather, most_common, too_few
 from railbed.check.shared.environment import create_environment, environment_prefix
 from railbed.check.shared.lab import with_training
-from railbed.check.site import Site
 from railbed.model.record import Finding
 from railbed.probes import torch
 from railbed.rules.judgement import Judgement, fail, ok, warn
 from railbed.rules.rule import Rule
+from railbed.rules.site import Site
 
 EXPECTED = "the same Python and torch on all nodes"
 NOWHERE, NO_TORCH, NO_PYTHON = "no node has torch", "no torch", "no Python at"

@@ -29,10 +29,10 @@ import re
 from collections.abc import Iterable, Iterator
 
 from railbed.check.shared.applies import gpu_obstacle
-from railbed.check.site import NodeView
 from railbed.probes import gpu, torch
 from railbed.rules.judgement import Judgement, fail, ok, skip, unknown
 from railbed.rules.rule import Rule
+from railbed.rules.site import NodeView
 
 EXPECTED = "torch has code for this GPU"
 ARCHITECTURE = re.compile(r"(?P<kind>sm|compute)_(?P<major>\d+)(?P<minor>\d)(?P<suffix>[af]?)", re.ASCII)

@@ -27,10 +27,10 @@ from collections.abc import Iterator
 
 from railbed.check.rules import torch_equal
 from railbed.check.shared.environment import TUNING, add_libraries, environment_prefix
-from railbed.check.site import NodeView
 from railbed.probes import torch
 from railbed.rules.judgement import Judgement, fail, ok, unknown
 from railbed.rules.rule import Rule
+from railbed.rules.site import NodeView
 
 OLDEST = dict(requirement.split(">=") for requirement in TUNING)
 EXPECTED = ", ".join(f"{name} {oldest}" for name, oldest in OLDEST.items())

@@ -8,23 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import TypeVar
 
-from railbed.check.site import PortView
-from railbed.rules.rule import Unread
+from railbed.rules.site import PortView
 
 V = TypeVar("V", bound=Hashable)
 
 
 def agreed(port: PortView, value_of: Callable[[PortView], V | None]) -> V | None:
     """Return the value that two or more ports of a rail all have; None if one differs or is not known."""
-    values = {_value(peer, value_of) for peer in port.rail_ports}
-    return values.pop() if len(values) == 1 and len(port.rail_ports) > 1 else None
-
-
-def _value(port: PortView, value_of: Callable[[PortView], V | None]) -> V | None:
-    try:
-        return value_of(port)
-    except Unread:
-        return None
+    counts = port.on_rail(value_of)
+    return next(iter(counts)) if len(counts) == 1 and sum(counts.values()) > 1 else None
 
 
 def write_at_rail(port: PortView, key: str, value: object) -> str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
-from railbed.check.site import NodeView, PortView
 from railbed.model.cluster import Policy
 from railbed.probes.gpu import Gpus
 from railbed.rules.judgement import Judgement, skip, unknown
+from railbed.rules.site import NodeView, PortView
 
 S = TypeVar("S")
 NO_GPU = "no NVIDIA GPU"

@@ -8,10 +8,10 @@ from enum import Enum
 from typing import Any
 
 from railbed.check.shared.rdma import rdma_device, rdma_name
-from railbed.check.site import PortView
 from railbed.model.probe import Probe
 from railbed.probes import counter_names, dcb_app, dcb_buffer, dcb_ets, dcb_pfc, infiniband
 from railbed.probes.infiniband import RdmaDevice
+from railbed.rules.site import PortView
 
 CARD_PROBES: tuple[Probe[Any], ...] = (infiniband.PROBE, counter_names.PROBE)
 """The probes of `card_of`: part of `needs` of every rule that calls it."""

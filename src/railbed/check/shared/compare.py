@@ -7,10 +7,10 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from railbed.check.site import NodeView, Site
 from railbed.model.probe import Probe
 from railbed.model.reading import Unknown
 from railbed.rules.judgement import Judgement, skip, unknown
+from railbed.rules.site import NodeView, Site
 
 F = TypeVar("F")
 V = TypeVar("V")

@@ -7,11 +7,11 @@ from typing import Any
 
 from railbed.check.shared.card import Ability, card_of
 from railbed.check.shared.rdma import rdma_device
-from railbed.check.site import PortView
 from railbed.model.probe import Probe
 from railbed.probes import dcqcn, infiniband, pcie
 from railbed.probes.dcqcn import Ecn
 from railbed.rules.judgement import Judgement, skip, unknown
+from railbed.rules.site import PortView
 
 CONGESTION_PROBES: tuple[Probe[Any], ...] = (dcqcn.PROBE, infiniband.PROBE, pcie.PROBE)
 """What `congestion_of` reads."""

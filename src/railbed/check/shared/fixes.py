@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from railbed.check.site import NodeView, PortView
 from railbed.model.fix import Fix, Persistence, run, write_value
+from railbed.rules.site import NodeView, PortView
 
 
 def load_modules(node: NodeView, modules: Sequence[str]) -> Fix:

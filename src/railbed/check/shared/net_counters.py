@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from railbed.check.site import PortView
 from railbed.probes import ip_link
 from railbed.probes.ip_link import Link
+from railbed.rules.site import PortView
 
 ERRORS = re.compile(
     r"""

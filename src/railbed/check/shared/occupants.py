@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 
-from railbed.check.site import NodeView
 from railbed.probes import agents
 from railbed.probes.agents import Agent
+from railbed.rules.site import NodeView
 
 
 def runs_on(node: NodeView) -> tuple[Agent, ...]:

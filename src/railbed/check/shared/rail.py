@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from typing import TypeVar
 
 from railbed.check.shared.wording import some
-from railbed.check.site import PortView, RailView
 from railbed.model.probe import Probe
 from railbed.model.reading import Known, Unknown
 from railbed.rules.judgement import Judgement, unknown
+from railbed.rules.site import PortView, RailView
 
 F = TypeVar("F")
 

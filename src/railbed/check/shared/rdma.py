@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from railbed.check.site import PortView
 from railbed.probes import infiniband
 from railbed.probes.infiniband import RdmaDevice, RdmaPort
 from railbed.rules.judgement import Judgement, unknown
+from railbed.rules.site import PortView
 
 
 def rdma_name(port: PortView) -> str:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterable, Iterator, Sequence
 
-from railbed.check.site import NodeView
 from railbed.configure.persist.network import PortSettings, network_files
 from railbed.configure.persist.unit import NAME, read_unit, render_unit
 from railbed.configure.planned import PlannedFix, file_difference
 from railbed.model.fix import FileStep, Fix, Persistence, RunStep, Step, run
 from railbed.probes import boot_config
 from railbed.probes.boot_config import IFUPDOWN, NETPLAN, NETWORKD, UNIT, BootConfig
+from railbed.rules.site import NodeView
 
 FOLDERS = {posixpath.dirname(path) for path in (UNIT, NETPLAN, IFUPDOWN)} | {NETWORKD}
 """Folders that exist wherever they are read."""

@@ -56,21 +56,24 @@ _SUSPECT = (
     *(f"{kind}{between}key" for kind in ("api", "access", "private") for between in ("", "-", "_", " ")),
     *("auth ", "priv ", "server ", "key-string", "pre-shared"),
 )
-"""A text that contains none of these contains no secret: a search for words takes a tenth of the time of a pattern."""
+"""A text that contains none of these contains no secret: a search for words takes a tenth of the time of a pattern.
+
+A backslash may be part of an escape that hides a letter. The commonest escapes, a line break and a quote, do not.
+"""
 
 
 def scrub(text: bytes) -> bytes:
     """Return the text without private keys and without the values of passwords, tokens and SNMP communities."""
-    if not _is_suspect(text):
+    # Every record passes through here. Python searches a string five times as fast as bytes.
+    if not _is_suspect(text.decode("latin-1").replace(r"\n", "\n").replace(r"\"", '"')):
         return text
     pieces = _SECTION.split(text.decode("utf-8", "surrogateescape"))
     return "".join(map(_scrub_text, pieces)).encode("utf-8", "surrogateescape")
 
 
-def _is_suspect(text: bytes) -> bool:
-    # Every record passes through here. Python searches a string five times as fast as bytes, without a generator.
-    lower = text.lower().decode("latin-1")
-    for word in _SUSPECT:  # noqa: SIM110
+def _is_suspect(text: str) -> bool:
+    lower = text.lower()
+    for word in _SUSPECT:  # noqa: SIM110  (a generator takes twice as long)
         if word in lower:
             return True
     return False
@@ -112,9 +115,11 @@ def _scrub_strings(match: re.Match[str]) -> str:
     before = f"{name}{match['colon']}" if name else ""
     if not value:
         return before
-    if name and _NAME_AT_END.search(json.loads(name)):
+    if name and _is_suspect(name) and _NAME_AT_END.search(json.loads(name)):
         return f'{before}"{REMOVED}"'
-    text = json.loads(value)
+    text = json.loads(value) if "\\" in value else value[1:-1]
+    if not _is_suspect(text):
+        return before + value
     clean = _scrub_text(text)
     return before + (value if clean == text else json.dumps(clean))
 

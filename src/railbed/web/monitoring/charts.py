@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from railbed.web.metrics.status import SAMPLE_AGE, STEP, UP
 from railbed.web.monitoring.fabric_alerts import PAUSE_SHARE
-from railbed.web.monitoring.site import Site
+from railbed.web.monitoring.site import MonitoredCluster
 
 WINDOW = "$__rate_interval"
 PORT = "{{node}} {{port}}"
@@ -39,7 +39,7 @@ class Row:
     panels: Sequence[Panel]
 
 
-def rows(site: Site) -> list[Row]:
+def rows(site: MonitoredCluster) -> list[Row]:
     """Return the charts that make sense for a cluster."""
     content = [Row("Overview", list(_overview(site))), Row("Training", list(_training(site)))]
     if site.ports:
@@ -55,7 +55,7 @@ def rows(site: Site) -> list[Row]:
     return content
 
 
-def _overview(site: Site) -> Iterator[Panel]:
+def _overview(site: MonitoredCluster) -> Iterator[Panel]:
     up, age = site.select_metric(UP), site.select_metric(SAMPLE_AGE)
     firing = site.select_metric("ALERTS", alertstate="firing")
     yield Panel("Devices that do not answer", "none", {"": f"count({up} == 0) or vector(0)"}, kind="stat", limit=1)
@@ -63,7 +63,7 @@ def _overview(site: Site) -> Iterator[Panel]:
     yield Panel("Age of the newest sample", "s", {"{{device}}": age}, "Grows while a device is silent.")
 
 
-def _training(site: Site) -> Iterator[Panel]:
+def _training(site: MonitoredCluster) -> Iterator[Panel]:
     yield Panel("Loss", "none", {"loss": site.select("loss")})
     for title, meter, text in (
         ("Step time", "step_seconds", "All ranks wait for the slowest."),
@@ -75,7 +75,7 @@ def _training(site: Site) -> Iterator[Panel]:
     yield Panel("Step", "none", {"{{run}}": site.select_metric(STEP)})
 
 
-def _rails(site: Site) -> Iterator[Panel]:
+def _rails(site: MonitoredCluster) -> Iterator[Panel]:
     with_rdma = {port.rail for port in site.rdma_ports}
     for rail in site.rails:
         chosen = {**CHOSEN_NODES, "rail": rail}
@@ -87,7 +87,7 @@ def _rails(site: Site) -> Iterator[Panel]:
         yield Panel(f"Traffic on {rail}", "Bps", queries, limit=site.bytes_per_second(rail))
 
 
-def _congestion(site: Site) -> Iterator[Panel]:
+def _congestion(site: MonitoredCluster) -> Iterator[Panel]:
     lossless = {**CHOSEN_PORTS, "priority": site.priority}
     for title, meter, text in (
         ("Share of time paused", "pause_rx_us", "The fabric is congested."),
@@ -103,7 +103,7 @@ def _congestion(site: Site) -> Iterator[Panel]:
         yield Panel(title, "pps", {PORT: _rate(site, meter, CHOSEN_PORTS)}, text)
 
 
-def _errors(site: Site) -> Iterator[Panel]:
+def _errors(site: MonitoredCluster) -> Iterator[Panel]:
     if site.rdma_ports:
         yield _counted(site, "RDMA packets lost on the way", "rdma_out_of_sequence", "rdma_sequence_naks")
         yield _counted(site, "RDMA packets sent again", "rdma_retransmits", "rdma_timeouts", "rdma_retries_exceeded")
@@ -116,7 +116,7 @@ def _errors(site: Site) -> Iterator[Panel]:
     yield Panel("TCP segments sent again", "pps", {"{{node}}": _rate(site, "tcp_retransmits", CHOSEN_NODES)})
 
 
-def _counted(site: Site, title: str, *meters: str) -> Panel:
+def _counted(site: MonitoredCluster, title: str, *meters: str) -> Panel:
     """Return a chart of counters that hardly ever grow, as growth in each interval."""
     queries = {
         f"{PORT} {meter.partition('_')[2].replace('_', ' ')}": (
@@ -127,7 +127,7 @@ def _counted(site: Site, title: str, *meters: str) -> Panel:
     return Panel(title, "none", queries)
 
 
-def _switches(site: Site) -> Iterator[Panel]:
+def _switches(site: MonitoredCluster) -> Iterator[Panel]:
     lossless = {**CHOSEN_PORTS, "queue": site.queue}
     port = "{{switch}} {{port}} ({{node}})"
     yield Panel("Depth of the lossless queue", "bytes", {port: site.select("queue_depth_bytes", **lossless)})
@@ -153,7 +153,7 @@ def _switches(site: Site) -> Iterator[Panel]:
     yield Panel("Queues shut by the watchdog", "none", {port: shutdowns})
 
 
-def _nodes(site: Site) -> Iterator[Panel]:
+def _nodes(site: MonitoredCluster) -> Iterator[Panel]:
     node = "{{node}}"
     busy, interrupts = (_rate(site, meter, CHOSEN_NODES) for meter in ("cpu_busy_us", "cpu_softirq_us"))
     yield Panel("Busy processors", "none", {node: busy})
@@ -162,7 +162,7 @@ def _nodes(site: Site) -> Iterator[Panel]:
     yield Panel("Memory in use", "percentunit", {node: f"{used} / {total}"})
 
 
-def _gpus(site: Site) -> Iterator[Panel]:
+def _gpus(site: MonitoredCluster) -> Iterator[Panel]:
     gpu = "{{node}} GPU {{gpu}}"
     for title, unit, meter in (
         ("GPU in use", "percentunit", "gpu_busy"),
@@ -174,5 +174,5 @@ def _gpus(site: Site) -> Iterator[Panel]:
         yield Panel(title, unit, {gpu: site.select(meter, **CHOSEN_NODES)})
 
 
-def _rate(site: Site, meter: str, labels: Mapping[str, str]) -> str:
+def _rate(site: MonitoredCluster, meter: str, labels: Mapping[str, str]) -> str:
     return f"rate({site.select(meter, **labels)}[{WINDOW}])"

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from railbed.web.monitoring.charts import Panel, Row, rows
-from railbed.web.monitoring.site import Site
+from railbed.web.monitoring.site import MonitoredCluster
 
 COLUMNS, HEIGHT = 24, 8
 SCHEMA = 39
@@ -15,7 +15,7 @@ SCHEMA = 39
 SOURCE = {"type": "prometheus", "uid": "${datasource}"}
 
 
-def dashboard(site: Site) -> Mapping[str, Any]:
+def dashboard(site: MonitoredCluster) -> Mapping[str, Any]:
     """Return the dashboard as Grafana imports it."""
     return {
         "title": f"railbed: {site.name}",
@@ -51,7 +51,7 @@ def _choice(name: str, values: Sequence[str]) -> Mapping[str, Any]:
     }
 
 
-def _alerts(site: Site) -> Mapping[str, Any]:
+def _alerts(site: MonitoredCluster) -> Mapping[str, Any]:
     expr = f'ALERTS{{alertstate="firing",cluster="{site.name}"}}'
     return {
         "name": "Alerts",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from railbed.web.monitoring.alerts import Alert, Case, constant, fires, grew, growing, jumping, lately, near_miss
-from railbed.web.monitoring.site import Site
+from railbed.web.monitoring.site import MonitoredCluster
 
 STORM_SHARE = 0.5
 PAUSE_SHARE = 0.05
@@ -15,7 +15,7 @@ _CNP = ("rdma_cnp_sent", "rdma_cnp_handled")
 _QUEUE_DROPS = ("queue_drop_packets", "queue_wred_drop_packets")
 
 
-def fabric_alerts(site: Site) -> Iterator[Alert]:
+def fabric_alerts(site: MonitoredCluster) -> Iterator[Alert]:
     """Yield the alerts for the RDMA ports and the switches of a cluster."""
     if not site.rdma_ports:
         return
@@ -28,7 +28,7 @@ def fabric_alerts(site: Site) -> Iterator[Alert]:
         yield _cnp_ignored(site)
 
 
-def _pfc_storm(site: Site) -> Alert:
+def _pfc_storm(site: MonitoredCluster) -> Alert:
     terms = [
         site.grew("pause_storm_warnings"),
         site.grew("pause_storm_errors"),
@@ -47,7 +47,7 @@ def _pfc_storm(site: Site) -> Alert:
     )
 
 
-def _storm_cases(site: Site) -> Iterator[Case]:
+def _storm_cases(site: MonitoredCluster) -> Iterator[Case]:
     port = site.rdma_ports[0]
     pauses = port.series("pause_rx_us", site.priority)
     yield from grew("a pause lasted suspiciously long", port.labels(), port.series("pause_storm_warnings"))
@@ -58,7 +58,7 @@ def _storm_cases(site: Site) -> Iterator[Case]:
     yield near_miss("another priority is paused", growing(port.series("pause_rx_us", site.other_priority), 0.9))
 
 
-def _watchdog_cases(site: Site) -> Iterator[Case]:
+def _watchdog_cases(site: MonitoredCluster) -> Iterator[Case]:
     for port in site.switch_ports[:1]:
         shutdowns = port.series("watchdog_shutdowns", site.queue)
         yield from grew("the watchdog shut the queue", port.labels(queue=site.queue), shutdowns)
@@ -66,7 +66,7 @@ def _watchdog_cases(site: Site) -> Iterator[Case]:
         yield near_miss("the watchdog shut another queue", jumping(other, 1))
 
 
-def _pause_share(site: Site) -> Alert:
+def _pause_share(site: MonitoredCluster) -> Alert:
     received, sent = (site.select(meter, priority=site.priority) for meter in ("pause_rx_us", "pause_tx_us"))
     port = site.rdma_ports[0]
     rx, tx = (port.series(meter, site.priority) for meter in ("pause_rx_us", "pause_tx_us"))
@@ -90,7 +90,7 @@ def _pause_share(site: Site) -> Alert:
     )
 
 
-def _lossless_drops(site: Site) -> Alert:
+def _lossless_drops(site: MonitoredCluster) -> Alert:
     terms = [site.grew("priority_rx_drops", priority=site.priority)]
     if site.switch_ports:
         terms += [site.grew(meter, queue=site.queue) for meter in _QUEUE_DROPS]
@@ -106,7 +106,7 @@ def _lossless_drops(site: Site) -> Alert:
     )
 
 
-def _drop_cases(site: Site) -> Iterator[Case]:
+def _drop_cases(site: MonitoredCluster) -> Iterator[Case]:
     port = site.rdma_ports[0]
     in_card = port.series("priority_rx_drops", site.priority)
     yield from grew("the card drops", port.labels(priority=site.priority), in_card)
@@ -118,7 +118,7 @@ def _drop_cases(site: Site) -> Iterator[Case]:
         yield from grew("the switch drops on arrival", end.labels(), end.series("ingress_drop_packets"))
 
 
-def _cnp_without_reaction(site: Site) -> Alert:
+def _cnp_without_reaction(site: MonitoredCluster) -> Alert:
     sent, handled = (f"sum by (cluster, rail) (rate({site.select(meter)}[2m]))" for meter in _CNP)
     port = site.rdma_ports[0]
     of_port, by_port = (port.series(meter) for meter in _CNP)
@@ -144,7 +144,7 @@ def _cnp_without_reaction(site: Site) -> Alert:
     )
 
 
-def _cnp_ignored(site: Site) -> Alert:
+def _cnp_ignored(site: MonitoredCluster) -> Alert:
     port = site.rdma_ports[0]
     return Alert(
         name="RailbedCnpIgnored",

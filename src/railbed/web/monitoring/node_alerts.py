@@ -18,7 +18,7 @@ from railbed.web.monitoring.alerts import (
     lately,
     near_miss,
 )
-from railbed.web.monitoring.site import JOB, Site
+from railbed.web.monitoring.site import JOB, MonitoredCluster
 
 OUT_OF_SEQUENCE = 10
 FLAPS = 1.5
@@ -33,7 +33,7 @@ MANAGEMENT = "mgmt0"
 """An interface that is not on a rail, for cases."""
 
 
-def node_alerts(site: Site) -> Iterator[Alert]:
+def node_alerts(site: MonitoredCluster) -> Iterator[Alert]:
     """Yield the alerts that do not depend on the lossless policy."""
     if site.rdma_ports:
         yield _out_of_sequence(site)
@@ -46,7 +46,7 @@ def node_alerts(site: Site) -> Iterator[Alert]:
     yield _exporter_down(site)
 
 
-def _out_of_sequence(site: Site) -> Alert:
+def _out_of_sequence(site: MonitoredCluster) -> Alert:
     port = site.rdma_ports[0]
     packets = port.series("rdma_out_of_sequence")
     return Alert(
@@ -61,7 +61,7 @@ def _out_of_sequence(site: Site) -> Alert:
     )
 
 
-def _link_flap(site: Site) -> Alert:
+def _link_flap(site: MonitoredCluster) -> Alert:
     changes = site.select("net_carrier_changes", rail_matches=".+")
     went_down = site.grew("rdma_link_downed", "15m", rail_matches=".+")
     return Alert(
@@ -74,7 +74,7 @@ def _link_flap(site: Site) -> Alert:
     )
 
 
-def _flap_cases(site: Site) -> Iterator[Case]:
+def _flap_cases(site: MonitoredCluster) -> Iterator[Case]:
     port = site.ports[0]
     changes = port.series("net_carrier_changes")
     yield fires("down and up", port.labels(), jumping(changes, 2))
@@ -85,7 +85,7 @@ def _flap_cases(site: Site) -> Iterator[Case]:
     yield near_miss("an interface that is not on a rail", jumping(elsewhere, 4))
 
 
-def _tcp_limits(site: Site) -> dict[float, list[str]]:
+def _tcp_limits(site: MonitoredCluster) -> dict[float, list[str]]:
     """Return rails with RDMA by the rate from which TCP is much."""
     rails: dict[float, list[str]] = {}
     for rail in dict.fromkeys(port.rail for port in site.rdma_ports):
@@ -95,7 +95,7 @@ def _tcp_limits(site: Site) -> dict[float, list[str]]:
     return rails
 
 
-def _tcp_fallback(site: Site, rails: list[str], limit: float) -> Alert:
+def _tcp_fallback(site: MonitoredCluster, rails: list[str], limit: float) -> Alert:
     ports = site.rdma_selection(rails)
     sent = f"rate({site.select('net_tx_bytes', **ports)}[1m])"
     over_rdma = site.select("rdma_tx_bytes", **ports)
@@ -112,7 +112,7 @@ def _tcp_fallback(site: Site, rails: list[str], limit: float) -> Alert:
     )
 
 
-def _fallback_cases(site: Site, rails: list[str], limit: float) -> Iterator[Case]:
+def _fallback_cases(site: MonitoredCluster, rails: list[str], limit: float) -> Iterator[Case]:
     port = next(port for port in site.rdma_ports if port.rail in rails)
     tcp, rdma, labels = port.series("net_tx_bytes"), port.series("rdma_tx_bytes"), port.labels()
     elsewhere, beside = (
@@ -130,7 +130,7 @@ def _fallback_cases(site: Site, rails: list[str], limit: float) -> Iterator[Case
     yield near_miss("TCP on an interface without a rail", growing(elsewhere, much), constant(beside, 0))
 
 
-def _straggler(site: Site) -> Alert:
+def _straggler(site: MonitoredCluster) -> Alert:
     idle, step = (f"avg_over_time({site.select(meter)}[1m])" for meter in ("idle_seconds", "step_seconds"))
     mean_idle, mean_step = (f"avg by (cluster) ({values})" for values in (idle, step))
     return Alert(
@@ -145,7 +145,7 @@ def _straggler(site: Site) -> Alert:
     )
 
 
-def _straggler_cases(site: Site) -> Iterator[Case]:
+def _straggler_cases(site: MonitoredCluster) -> Iterator[Case]:
     node = next(iter(site.cluster.nodes))
     wait = IDLE_SHARE_OF_STEP * 4 / 3  # the slow rank, which does not wait, is part of the mean
 
@@ -165,7 +165,7 @@ def _straggler_cases(site: Site) -> Iterator[Case]:
     yield near_miss("for a moment", *steps(*[0.0] * 4), *late)
 
 
-def _silent(site: Site) -> Iterator[Alert]:
+def _silent(site: MonitoredCluster) -> Iterator[Alert]:
     kinds = {"node": list(site.cluster.nodes), "switch": [port.device for port in site.switch_ports]}
     for kind, names in kinds.items():
         if not names:
@@ -188,7 +188,7 @@ def _silent(site: Site) -> Iterator[Alert]:
         )
 
 
-def _exporter_down(site: Site) -> Alert:
+def _exporter_down(site: MonitoredCluster) -> Alert:
     up = site.select_metric("up", job=JOB)
     return Alert(
         name="RailbedExporterDown",

@@ -9,17 +9,17 @@ from typing import Any
 from railbed.web.monitoring.alerts import INTERVAL_SECONDS, JUDGED_SECONDS, STEP_SECONDS, Alert, Case
 from railbed.web.monitoring.fabric_alerts import fabric_alerts
 from railbed.web.monitoring.node_alerts import node_alerts
-from railbed.web.monitoring.site import Site
+from railbed.web.monitoring.site import MonitoredCluster
 
 RULES = "railbed.rules.yml"
 
 
-def alerts_of(site: Site) -> list[Alert]:
+def alerts_of(site: MonitoredCluster) -> list[Alert]:
     """Return every alert that makes sense for a cluster."""
     return [*fabric_alerts(site), *node_alerts(site)]
 
 
-def rules(site: Site) -> Mapping[str, Any]:
+def rules(site: MonitoredCluster) -> Mapping[str, Any]:
     """Return the content of the rule file."""
     return {
         "groups": [
@@ -42,7 +42,7 @@ def _rule(alert: Alert) -> Mapping[str, Any]:
     }
 
 
-def rule_tests(site: Site) -> Mapping[str, Any]:
+def rule_tests(site: MonitoredCluster) -> Mapping[str, Any]:
     """Return the content of the test file: for each alert, cases in which it fires and near misses."""
     return {
         "rule_files": [RULES],

@@ -7,12 +7,12 @@ from typing import Any
 
 from railbed.web.monitoring.alerts import INTERVAL_SECONDS
 from railbed.web.monitoring.rules import RULES
-from railbed.web.monitoring.site import JOB, Site
+from railbed.web.monitoring.site import JOB, MonitoredCluster
 
 TOKEN_FILE = "/etc/prometheus/railbed.token"  # noqa: S105  (a path)
 
 
-def scrape_config(site: Site, target: str, *, with_token: bool) -> Mapping[str, Any]:
+def scrape_config(site: MonitoredCluster, target: str, *, with_token: bool) -> Mapping[str, Any]:
     """Return the configuration; a token is read from a file, which is not generated."""
     job: dict[str, Any] = {
         "job_name": JOB,

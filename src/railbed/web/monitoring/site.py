@@ -17,7 +17,7 @@ BYTES_PER_GIGABIT = 125_000_000
 class SitePort:
     """A port of a node or a switch."""
 
-    site: Site
+    site: MonitoredCluster
     device: str
     name: str
     rail: str
@@ -33,7 +33,7 @@ class SitePort:
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class MonitoredCluster:
     """A cluster, as rules and dashboards need it."""
 
     cluster: Cluster

@@ -26,13 +26,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.site import CableView
 from railbed.model.cabling import Neighbour, port_key
 from railbed.parsing.nexus.answer import find_port
 from railbed.probes import ip_link
 from railbed.probes.nexus import lldp, mac_table
 from railbed.rules.judgement import Judgement, fail, ok, unknown
 from railbed.rules.rule import Rule
+from railbed.rules.site import CableView
 
 
 def judge(cable: CableView) -> Iterator[Judgement]:

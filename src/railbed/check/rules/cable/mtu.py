@@ -24,11 +24,11 @@ from collections.abc import Iterator
 
 from railbed.check.shared.nexus.qos import interface_of, no_port
 from railbed.check.shared.wording import no_interface
-from railbed.check.site import CableView
 from railbed.probes import ip_link
 from railbed.probes.nexus import interface, version
 from railbed.rules.judgement import Judgement, fail, ok, skip, unknown
 from railbed.rules.rule import Rule
+from railbed.rules.site import CableView
 
 
 def judge(cable: CableView) -> Iterator[Judgement]:

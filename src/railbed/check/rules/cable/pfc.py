@@ -28,12 +28,12 @@ from railbed.check.shared.applies import no_pfc, no_rdma
 from railbed.check.shared.card import CARD_PROBES, Ability, card_of
 from railbed.check.shared.nexus.qos import no_port
 from railbed.check.shared.qos.pfc import pfc_priorities
-from railbed.check.site import CableView
 from railbed.parsing.nexus.answer import find_port
 from railbed.probes import dcb_pfc, mlnx_qos
 from railbed.probes.nexus import pfc
 from railbed.rules.judgement import Judgement, fail, ok, skip, unknown
 from railbed.rules.rule import Rule
+from railbed.rules.site import CableView
 
 EXPECTED = "the same priorities at both ends"
 

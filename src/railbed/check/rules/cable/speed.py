@@ -24,11 +24,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from railbed.check.shared.nexus.qos import interface_of, no_port
-from railbed.check.site import CableView
 from railbed.probes import ethtool
 from railbed.probes.nexus import interface
 from railbed.rules.judgement import Judgement, fail, ok, unknown
 from railbed.rules.rule import Rule
+from railbed.rules.site import CableView
 
 EXPECTED = "the same speed at both ends"
 

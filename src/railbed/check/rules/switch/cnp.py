@@ -30,11 +30,11 @@ from railbed.check.shared.nexus import lines
 from railbed.check.shared.nexus.classes import classified, set_group
 from railbed.check.shared.nexus.qos import QOS_PROBES, SwitchQos, interface_of, no_port, port_name_of, qos_of
 from railbed.check.shared.nexus.thresholds import slowest_gbps, thresholds_for
-from railbed.check.site import SwitchPortView
 from railbed.model.fix import ConfigStep, Fix
 from railbed.probes.nexus import interface
 from railbed.rules.judgement import Judgement, fail, ok
 from railbed.rules.rule import Rule
+from railbed.rules.site import SwitchPortView
 
 
 def judge(port: SwitchPortView) -> Iterator[Judgement]:

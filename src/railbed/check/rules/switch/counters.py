@@ -30,10 +30,10 @@ from railbed.check.shared.net_counters import moved
 from railbed.check.shared.nexus.counters import COUNTER_PROBES, counters_of, is_congestion, is_loss
 from railbed.check.shared.nexus.qos import QOS_PROBES, interface_of, no_port, qos_of
 from railbed.check.shared.wording import some
-from railbed.check.site import SwitchPortView
 from railbed.model.text.amount import plural
 from railbed.rules.judgement import Judgement, fail, ok, warn
 from railbed.rules.rule import Rule
+from railbed.rules.site import SwitchPortView
 
 EXPECTED = "no drops, errors, pauses or marks"
 CONGESTED = "more is sent than a port can carry: check what is running now, and what other traffic shares the class"

@@ -35,10 +35,10 @@ from railbed.check.shared.nexus.qos import (
     no_port,
     qos_of,
 )
-from railbed.check.site import SwitchPortView
 from railbed.probes.nexus import interface
 from railbed.rules.judgement import Judgement, fail, ok
 from railbed.rules.rule import Rule
+from railbed.rules.site import SwitchPortView
 
 
 def judge(port: SwitchPortView) -> Iterator[Judgement]:

@@ -32,12 +32,12 @@ from railbed.check.shared.applies import no_ecn
 from railbed.check.shared.nexus import lines
 from railbed.check.shared.nexus.qos import QOS_PROBES, SwitchQos, interface_of, no_port, port_name_of, qos_of
 from railbed.check.shared.nexus.thresholds import Thresholds, slowest_gbps, thresholds_for, unsuitable
-from railbed.check.site import SwitchPortView
 from railbed.model.fix import Fix, configure_lines
 from railbed.parsing.nexus.qos import PolicyMap, Wred
 from railbed.probes.nexus import interface
 from railbed.rules.judgement import Judgement, fail, ok, skip, warn
 from railbed.rules.rule import Rule
+from railbed.rules.site import SwitchPortView
 
 
 def judge(port: SwitchPortView) -> Iterator[Judgement]:

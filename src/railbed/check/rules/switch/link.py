@@ -24,11 +24,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from railbed.check.shared.nexus.qos import interface_of, port_name_of
-from railbed.check.site import SwitchPortView
 from railbed.model.fix import configure_lines
 from railbed.probes.nexus import interface
 from railbed.rules.judgement import Judgement, fail, ok
 from railbed.rules.rule import Rule
+from railbed.rules.site import SwitchPortView
 
 
 def judge(port: SwitchPortView) -> Iterator[Judgement]:

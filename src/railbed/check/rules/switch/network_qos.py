@@ -29,10 +29,10 @@ from collections.abc import Iterator
 from railbed.check.shared.applies import no_pfc
 from railbed.check.shared.nexus import lines
 from railbed.check.shared.nexus.qos import QOS_PROBES, SwitchQos, qos_of
-from railbed.check.site import SwitchView
 from railbed.model.fix import Fix, configure_lines
 from railbed.rules.judgement import Judgement, fail, ok
 from railbed.rules.rule import Rule
+from railbed.rules.site import SwitchView
 
 
 def judge(switch: SwitchView) -> Iterator[Judgement]:

@@ -25,11 +25,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.site import SwitchView
 from railbed.parsing.nexus.switch_lock import describe_lock, way_out
 from railbed.probes.nexus import checkpoints
 from railbed.rules.judgement import Judgement, fail, ok
 from railbed.rules.rule import Rule
+from railbed.rules.site import SwitchView
 
 EXPECTED = "no change pending"
 

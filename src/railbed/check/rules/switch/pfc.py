@@ -28,13 +28,13 @@ from collections.abc import Iterator
 
 from railbed.check.shared.applies import no_pfc
 from railbed.check.shared.nexus.qos import interface_of, no_port, port_name_of
-from railbed.check.site import SwitchPortView
 from railbed.model.fix import configure_lines
 from railbed.parsing.nexus.answer import find_port
 from railbed.probes.nexus import interface, pfc
 from railbed.probes.nexus.pfc import PortPfc
 from railbed.rules.judgement import Judgement, fail, ok, unknown
 from railbed.rules.rule import Rule
+from railbed.rules.site import SwitchPortView
 
 
 def judge(port: SwitchPortView) -> Iterator[Judgement]:

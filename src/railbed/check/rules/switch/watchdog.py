@@ -26,13 +26,13 @@ from collections.abc import Iterator
 
 from railbed.check.shared.applies import no_pfc
 from railbed.check.shared.nexus.qos import no_port, port_name_of
-from railbed.check.site import SwitchPortView
 from railbed.model.fix import Fix, configure_lines
 from railbed.parsing.nexus.answer import find_port
 from railbed.probes.nexus import interface, running_qos, version, watchdog
 from railbed.probes.nexus.running_qos import PortQos
 from railbed.rules.judgement import Judgement, fail, ok, skip
 from railbed.rules.rule import Rule
+from railbed.rules.site import SwitchPortView
 
 LINE = "priority-flow-control watch-dog-interval on"
 EXPECTED = "watchdog on"

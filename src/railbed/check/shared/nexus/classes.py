@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from railbed.check.shared.nexus import lines
 from railbed.check.shared.nexus.qos import SwitchQos, port_name_of
-from railbed.check.site import SwitchPortView
 from railbed.model.fix import Fix, configure_lines
+from railbed.rules.site import SwitchPortView
 
 
 def classified(qos: SwitchQos, port: SwitchPortView, dscp: int) -> tuple[int, str]:

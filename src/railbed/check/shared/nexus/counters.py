@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from railbed.check.site import SwitchPortView
 from railbed.model.probe import Probe
 from railbed.parsing.nexus.answer import find_port
 from railbed.parsing.nexus.queuing import PortQueues
 from railbed.probes.nexus import errors, interface, queuing, watchdog
 from railbed.probes.nexus.watchdog import WatchedPort
+from railbed.rules.site import SwitchPortView
 
 COUNTER_PROBES: tuple[Probe[Any], ...] = (queuing.PROBE, interface.PROBE, watchdog.PROBE, errors.PROBE)
 """What `counters_of` reads; the last two only if a switch has them."""

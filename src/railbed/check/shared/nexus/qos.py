@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from railbed.check.site import SwitchPortView, SwitchView
 from railbed.model.cluster import Policy
 from railbed.model.probe import Probe
 from railbed.parsing.nexus.answer import find_port
@@ -16,6 +15,7 @@ from railbed.probes.nexus.interface import SwitchInterface
 from railbed.probes.nexus.policy_system import SystemPolicies
 from railbed.probes.nexus.running_qos import PortQos, RunningQos
 from railbed.rules.judgement import Judgement, skip
+from railbed.rules.site import SwitchPortView, SwitchView
 
 QOS_PROBES: tuple[Probe[Any], ...] = (running_qos.PROBE, policy_system.PROBE, class_map.PROBE)
 """What `qos_of` reads: part of `needs` of every rule that calls it."""

@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from railbed.check.shared.nexus.qos import speed_gbps
-from railbed.check.site import SwitchPortView, SwitchView
 from railbed.model.cluster import Policy
 from railbed.parsing.nexus.qos import Wred
+from railbed.rules.site import SwitchPortView, SwitchView
 
 EARLIEST_US, LATEST_US = 5.0, 250.0
 PROBABILITY = 7

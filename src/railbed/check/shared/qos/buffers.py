@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from shlex import quote
 
 from railbed.check.shared.qos.tools import WIDTH, dcb_has, dcb_row, ofed_qos, refusal, shows
-from railbed.check.site import PortView
 from railbed.model.fix import Fix, Persistence, RunStep
 from railbed.probes import dcb_buffer
+from railbed.rules.site import PortView
 
 CABLE_METRES = 7
 """The length that drivers assume if nothing else is set."""

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from shlex import quote
 
 from railbed.check.shared.qos.tools import dcb_has, ofed_qos, refusal
-from railbed.check.site import PortView
 from railbed.model.fix import Fix, Persistence, RunStep, Step, run
 from railbed.probes import dcb_app
+from railbed.rules.site import PortView
 
 
 def dscp_priorities(port: PortView) -> dict[int, tuple[int, ...]] | str:

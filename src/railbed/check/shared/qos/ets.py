@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from shlex import quote
 
 from railbed.check.shared.qos.tools import WIDTH, dcb_has, dcb_row, ofed_qos, refusal, shows
-from railbed.check.site import PortView
 from railbed.model.fix import Fix, Persistence, RunStep
 from railbed.probes import dcb_ets
 from railbed.probes.mlnx_qos import Qos
+from railbed.rules.site import PortView
 
 LOSSLESS_SHARE = 50
 """Percent of the bandwidth that the lossless class gets if others want it, too; the others divide the rest."""

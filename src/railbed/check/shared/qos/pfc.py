@@ -6,9 +6,9 @@ from collections.abc import Collection
 from shlex import quote
 
 from railbed.check.shared.qos.tools import WIDTH, dcb_has, ofed_qos, refusal
-from railbed.check.site import PortView
 from railbed.model.fix import Fix, Persistence, run
 from railbed.probes import dcb_pfc
+from railbed.rules.site import PortView
 
 
 def pfc_priorities(port: PortView) -> tuple[int, ...] | str:

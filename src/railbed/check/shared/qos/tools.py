@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from shlex import quote
 from typing import Protocol
 
-from railbed.check.site import PortView
 from railbed.probes import mlnx_qos
 from railbed.probes.mlnx_qos import Qos
+from railbed.rules.site import PortView
 
 WIDTH = 8
 """Priorities, traffic classes and buffers of a port."""

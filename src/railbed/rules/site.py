@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from railbed.model.cabling import Cabling, cables
 from railbed.model.cluster import Cluster, Node, Policy, Port, Rail, Switch, SwitchPort
@@ -16,6 +17,7 @@ from railbed.model.reading import DeviceFacts, Known, Unknown
 from railbed.rules.rule import Unread
 
 F = TypeVar("F")
+V = TypeVar("V", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,10 +109,9 @@ class PortView:
         """The MTU that the cluster file gives its rail."""
         return self.node.site.cluster.mtu_of(self.port.rail)
 
-    @property
-    def rail_ports(self) -> tuple[PortView, ...]:
-        """All ports of its rail on nodes that answered, this one included."""
-        return next(rail.ports for rail in self.node.site.rails if rail.name == self.port.rail)
+    def on_rail(self, value_of: Callable[[PortView], V]) -> Mapping[V | None, int]:
+        """Return how many ports of its rail have each value, this one included; None counts those not read."""
+        return self.node.site.count_on_rail(self.port.rail, value_of)
 
     def read(self, probe: Probe[F]) -> F:
         """Return the facts of a probe on this port's node, or end this judgement as unknown."""
@@ -192,6 +193,9 @@ class Site:
     devices: Mapping[str, DeviceFacts]
     runs: Mapping[str, str] = field(default_factory=dict)
     """Names of the runs in progress that were started here, by the names of their jobs on the nodes."""
+    _counted: dict[tuple[str, Callable[[PortView], object]], Counter[Any]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     @property
     def subject(self) -> str:
@@ -253,9 +257,23 @@ class Site:
                 ports[port.port.rail].append(port)
         return tuple(RailView(self, name, rail, tuple(ports[name])) for name, rail in self.cluster.rails.items())
 
+    def count_on_rail(self, rail: str, value_of: Callable[[PortView], V]) -> Mapping[V | None, int]:
+        """Return how many ports of a rail have each value; they are read once, however many of them are compared."""
+        if (rail, value_of) not in self._counted:
+            ports = next(view.ports for view in self.rails if view.name == rail)
+            self._counted[rail, value_of] = Counter(_value(port, value_of) for port in ports)
+        return self._counted[rail, value_of]
+
     def _answered(self, device: str) -> bool:
         facts = self.devices.get(device)
         return facts is not None and (facts.failure is None or facts.failure.connected)
+
+
+def _value(port: PortView, value_of: Callable[[PortView], V]) -> V | None:
+    try:
+        return value_of(port)
+    except Unread:
+        return None
 
 
 def _known(reading: Known[F] | Unknown, device: str) -> Known[F]:
