@@ -70,7 +70,7 @@ def test_a_run_says_where_it_ends(disk: Path, monkeypatch: pytest.MonkeyPatch) -
     (summary,) = list_runs()
     assert (summary.status, summary.exit, summary.unstored) == ("failed", 2, "the disk is full")
     assert summary.ended
-    assert [record["message"] for record in read_records(summary.id)] == ["before"]
+    assert [notice.message for notice in read_records(run.folder, Notice) if isinstance(notice, Notice)] == ["before"]
 
 
 def test_a_run_that_ends_as_usual_leaves_no_reserve(disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:

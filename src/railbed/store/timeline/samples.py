@@ -1,18 +1,15 @@
-"""A run as JSON lines: its records as they are, and the samples of its devices as measurements."""
+"""The samples of a run's devices as measurements, for its JSON lines."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncGenerator, Iterator
-from contextlib import suppress
-from pathlib import Path
+from collections.abc import Iterator
 
 import numpy as np
 
 from railbed.model.measures import measure_of
-from railbed.model.record import Measurement, Record
+from railbed.model.record import Measurement
 from railbed.model.series import METERS, Series
-from railbed.store import follow, read_record
 from railbed.store.timeline import Timeline
 
 BLOCK = 60
@@ -70,10 +67,3 @@ class Samples:
                     labels={**labels, "stat": stat},
                     time=place * self._interval,
                 )
-
-
-async def stored_records(folder: Path) -> AsyncGenerator[Record, None]:
-    """Yield the records of a run until it has ended; lines of a later railbed are left out."""
-    async for line in follow(folder):
-        with suppress(ValueError):
-            yield read_record(line)
