@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, TypeVar
 
 from railbed.errors import UsageError
 from railbed.model.events import Flow, FlowRates, GenerationStarted
-from railbed.model.record import OF_STATE, Change, Event, Finding, Measurement, Record
+from railbed.model.meters import is_of_state
+from railbed.model.record import Change, Event, Finding, Measurement, Record
 from railbed.model.regular import read_regular
 from railbed.model.text.scrub import scrub
 from railbed.report.reading.clock import ForwardClock
 from railbed.report.reading.packets import flow_measurements
-from railbed.report.reading.series import MeasuringRank, Series
+from railbed.report.reading.series import MeasuringRank, StepSeries
 from railbed.store import RecordReader, RunSummary, read_records, read_run_in, record_lines
 from railbed.store.run import CLUSTER, RECORDS, SERIES
 
@@ -37,7 +38,7 @@ class RunData:
     """What `diagnose` concluded; None if the run has no time series."""
     changes: Sequence[Change] = ()
     events: Sequence[Event] = ()
-    series: Mapping[str, Series] = field(default_factory=dict)
+    series: Mapping[str, StepSeries] = field(default_factory=dict)
     """Measurements with a step, by name."""
     measurements: Sequence[Measurement] = ()
     """All others."""
@@ -76,7 +77,7 @@ class _RunReader:
     at_restarts: list[Finding] = field(default_factory=list)
     changes: list[Change] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
-    series: dict[str, Series] = field(default_factory=dict)
+    series: dict[str, StepSeries] = field(default_factory=dict)
     measurements: list[Measurement] = field(default_factory=list)
     last_time: float | None = None
     _generation: int = 0
@@ -107,7 +108,7 @@ class _RunReader:
         rank, node = record.labels.get("rank", 0), record.labels.get("node", "")
         series = self.series.get(record.name)
         if series is None:
-            series = Series(record.unit, record.source == "simulated", self._begins, record.name in OF_STATE)
+            series = StepSeries(record.unit, record.source == "simulated", self._begins, is_of_state(record.name))
             self.series[record.name] = series
         source = MeasuringRank(rank if isinstance(rank, int) else 0, str(node))
         if abs(step) < 1 << 62:

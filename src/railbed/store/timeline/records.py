@@ -12,12 +12,12 @@ from pydantic_core import from_json
 
 from railbed.errors import UsageError, os_reason
 from railbed.model.events import CountersRead, DeviceRead, LogLine, Progress
+from railbed.model.meters import METERS, SeriesKey
 from railbed.model.record import Change, Event, Finding
 from railbed.model.regular import open_regular
-from railbed.model.series import METERS, Series
 from railbed.store.records import NewLines, RecordReader, measurement_name
 
-MEASURED = frozenset(name.encode() for name, meter in METERS.items() if meter.part == "rank")
+MEASURED = frozenset(name.encode() for name, meter in METERS.items() if meter.of == "rank")
 IGNORED = (LogLine, Progress, DeviceRead, CountersRead)
 
 
@@ -35,7 +35,7 @@ class RecordFollower:
     def __init__(self, path: Path) -> None:
         self.events: list[Event] = []
         self.findings: list[Finding] = []
-        self.measured: dict[Series, Steps] = {}
+        self.measured: dict[SeriesKey, Steps] = {}
         self.last_time = 0.0
         self._path = path
         self._lines = NewLines()
@@ -86,7 +86,7 @@ class RecordFollower:
         step = labels.get("step")
         if not isinstance(step, int) or abs(step) >= 1 << 62 or not isfinite(time):
             return
-        series = Series(str(labels.get("node", "")), name, part=str(labels.get("rank", 0)))
+        series = SeriesKey(str(labels.get("node", "")), name, part=str(labels.get("rank", 0)))
         rows = self.measured.get(series)
         if rows is None:
             rows = self.measured[series] = Steps(array("d"), array("d"), array("q"))

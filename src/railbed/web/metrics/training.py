@@ -8,8 +8,8 @@ from contextlib import aclosing
 from pathlib import Path
 
 from railbed.model.events import GenerationStarted
+from railbed.model.meters import METERS
 from railbed.model.record import Measurement, Record
-from railbed.model.series import METERS
 from railbed.store import RunSummary, follow, read_run_in, runs_folder
 from railbed.web.metrics.labels import as_unicode
 
@@ -18,7 +18,7 @@ LOOK_SECONDS = 2.0
 NEWEST = 20
 STEPS = 1 << 53
 """From here on a number as Prometheus has it cannot count steps; a damaged record may have such a number."""
-MEASURES = frozenset(name for name, meter in METERS.items() if meter.part == "rank")
+MEASURED = frozenset(name for name, meter in METERS.items() if meter.of == "rank")
 
 
 class TrainingValues:
@@ -39,7 +39,7 @@ class TrainingValues:
             case GenerationStarted():
                 self._values = {}
             case Measurement(name=name, labels={"rank": int(rank), "node": str(node), "step": int(step)}) if (
-                name in MEASURES and step < STEPS
+                name in MEASURED and step < STEPS
             ):
                 self._step = step
                 self._values.setdefault(name, {})[as_unicode(node), str(rank)] = record.value
@@ -65,7 +65,7 @@ async def follow_trainings(values: TrainingValues, cluster: str) -> None:
 
 async def follow_training(values: TrainingValues, folder: Path) -> None:
     """Take what a training measures until it ends."""
-    async with aclosing(follow(folder, GenerationStarted, Measurement, names=MEASURES)) as records:
+    async with aclosing(follow(folder, GenerationStarted, Measurement, names=MEASURED)) as records:
         async for record in records:
             values.take(record)
 
