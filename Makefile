@@ -77,6 +77,7 @@ bench: setup-dev
 	@$(BIN)/python -m tools.bench_replay
 	@$(BIN)/python -m tools.bench_configure
 	@$(BIN)/python -m tools.bench_series
+	@$(BIN)/python -m tools.bench_records
 	@$(BIN)/python -m tools.bench_allreduce
 	@$(BIN)/python -m tools.bench_tools
 	@$(BIN)/python -m tools.bench_train_step

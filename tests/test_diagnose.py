@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from railbed.model.series import Sample, Series
+from railbed.model.meters import Sample, SeriesKey
 from railbed.store import OpenRun, open_run
 from railbed.store.series import SeriesWriter
 from tests.support.cli import railbed, start
@@ -29,7 +29,7 @@ def sampled_run(*, slow: bool) -> Path:
     """Write a training on two nodes with samples of their interfaces."""
     folder = training_run(steps=300, fails_at=None)
     layouts = {
-        node: tuple(Series(node, name, "rail0") for name in ("qdisc_overlimits", "net_tx_bytes")) for node in NODES
+        node: tuple(SeriesKey(node, name, "rail0") for name in ("qdisc_overlimits", "net_tx_bytes")) for node in NODES
     }
     waited, sent = dict.fromkeys(NODES, 7), 0
     with SeriesWriter(folder) as writer:
@@ -143,7 +143,7 @@ def test_since(tmp_path: Path) -> None:
 def slow_run() -> Iterator[tuple[OpenRun, threading.Event]]:
     """Open a run in which packets of node2 wait for its link; if the event is set, not in its last ten seconds."""
     over, ended = threading.Event(), threading.Event()
-    layouts = {node: (Series(node, "qdisc_overlimits", "rail0"),) for node in NODES}
+    layouts = {node: (SeriesKey(node, "qdisc_overlimits", "rail0"),) for node in NODES}
     with (
         open_run("watch", cluster_name="lab", cluster_text=CLUSTER) as run,
         SeriesWriter(run.folder) as writer,

@@ -16,8 +16,8 @@ from railbed.bench import experiments, suites
 from railbed.check.book import CHECK_BOOK
 from railbed.cli.main import make_app
 from railbed.diagnose.book import DIAGNOSE_BOOK
+from railbed.model.meters import METERS
 from railbed.model.record import WRONG, Verdict
-from railbed.model.series import METERS
 from railbed.rules.engine import judge
 from railbed.store.records import read_record
 from tests.support.diagnosecase import CASES, evidence_of, load_case, read_case

@@ -11,9 +11,9 @@ from railbed.diagnose.book import DIAGNOSE_BOOK
 from railbed.diagnose.evidence import Evidence
 from railbed.fleet.sample.switch_series import series_of
 from railbed.fleet.sample.switches import PROBES
+from railbed.model.meters import Sample, SeriesKey
 from railbed.model.reading import Known
 from railbed.model.record import WRONG, Verdict
-from railbed.model.series import Sample, Series
 from railbed.probes.outputs import parse_output
 from railbed.rules.engine import judge
 from railbed.store.series import SeriesWriter
@@ -45,7 +45,7 @@ def counts(port: str, counter: str, amount: int, group: int | None = None) -> Dr
     return lambda switch: switch.add(port, counter, amount, group=group)
 
 
-def sampled(switch: Switch, drive: Drive, hosts: Mapping[Series, int]) -> Evidence:
+def sampled(switch: Switch, drive: Drive, hosts: Mapping[SeriesKey, int]) -> Evidence:
     """Sample the switch and its nodes into a run; the nodes' counters grow by a rate while something happens."""
     site = cluster()
     with made_run("watch", cluster_text=clusterfile.dumps(site), cluster="x") as (run, clock):
@@ -73,10 +73,10 @@ def facts_of(switch: Switch) -> dict[str, object]:
     return {name: reading.facts for name, reading in readings.items() if isinstance(reading, Known)}
 
 
-def pauses(rate: int, direction: str = "rx", node: str = "a") -> Mapping[Series, int]:
+def pauses(rate: int, direction: str = "rx", node: str = "a") -> Mapping[SeriesKey, int]:
     """Return the pauses that the card of a node counts; the other counts none."""
     name = f"pause_{direction}_frames"
-    return {Series(each, name, "eth1", "3"): rate if each == node else 0 for each in "ab"}
+    return {SeriesKey(each, name, "eth1", "3"): rate if each == node else 0 for each in "ab"}
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def pauses(rate: int, direction: str = "rx", node: str = "a") -> Mapping[Series,
     ],
     ids=lambda value: value[0] if isinstance(value, tuple) else "",
 )
-def test_a_signature_is_recognised(drive: Drive, hosts: Mapping[Series, int], verdict: tuple[str, str, str]) -> None:
+def test_a_signature_is_recognised(drive: Drive, hosts: Mapping[SeriesKey, int], verdict: tuple[str, str, str]) -> None:
     findings = list(judge(DIAGNOSE_BOOK, sampled(connected("n9k", LOSSLESS), drive, hosts)))
     wrong = [finding for finding in findings if finding.verdict in WRONG]
     assert [(finding.check, finding.subject, finding.verdict) for finding in wrong] == [verdict]
@@ -110,7 +110,7 @@ def test_a_signature_is_recognised(drive: Drive, hosts: Mapping[Series, int], ve
     ],
     ids=["traffic", "marked-and-paused", "drops-of-the-default-queue"],
 )
-def test_what_is_normal_is_not(drive: Drive, hosts: Mapping[Series, int]) -> None:
+def test_what_is_normal_is_not(drive: Drive, hosts: Mapping[SeriesKey, int]) -> None:
     findings = list(judge(DIAGNOSE_BOOK, sampled(connected("n9k", LOSSLESS), drive, hosts)))
     assert [finding for finding in findings if finding.verdict in WRONG] == []
     judged = {finding.check for finding in findings if finding.verdict is Verdict.OK}

@@ -20,8 +20,8 @@ from railbed.lab.host import HostFault
 from railbed.lab.vm import cache
 from railbed.launch.protocol import encode
 from railbed.model.events import Notice
+from railbed.model.meters import Sample, SeriesKey
 from railbed.model.output import Output
-from railbed.model.series import Sample, Series
 from railbed.store import list_runs, open_run, read_records
 from railbed.store.series import SeriesReader, SeriesWriter
 from railbed.store.writing import RESERVE
@@ -70,7 +70,7 @@ def test_a_run_says_where_it_ends(disk: Path, monkeypatch: pytest.MonkeyPatch) -
     (summary,) = list_runs()
     assert (summary.status, summary.exit, summary.unstored) == ("failed", 2, "the disk is full")
     assert summary.ended
-    assert [record["message"] for record in read_records(summary.id)] == ["before"]
+    assert [notice.message for notice in read_records(run.folder, Notice) if isinstance(notice, Notice)] == ["before"]
 
 
 def test_a_run_that_ends_as_usual_leaves_no_reserve(disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,7 +84,7 @@ def test_a_run_that_ends_as_usual_leaves_no_reserve(disk: Path, monkeypatch: pyt
 
 
 def test_samples_stop_and_go_on_when_there_is_space_again(disk: Path) -> None:
-    layout = tuple(Series("a", "net_rx_bytes", f"eth{number}") for number in range(300))
+    layout = tuple(SeriesKey("a", "net_rx_bytes", f"eth{number}") for number in range(300))
     stored, refused = [], set()
     with SeriesWriter(disk) as writer:
         for second in range(200):

@@ -12,7 +12,7 @@ from tools.record_examples import CHANGE, EXAMPLES, FINDING, MEASUREMENT
 from railbed.model import events
 from railbed.model.events import all_events
 from railbed.model.events.listed import PARTS
-from railbed.model.measures import MEASURES
+from railbed.model.meters import RECORDED
 from railbed.model.record import Event
 from railbed.store import read_record, to_line
 from tests.support.cli import unlisted_labels
@@ -67,7 +67,7 @@ def measured_in(tree: ast.AST) -> Iterator[tuple[str, str]]:
 def test_every_measurement_is_listed_with_its_unit() -> None:
     measured = {pair for tree in trees().values() for pair in measured_in(tree)}
     assert len(measured) > 15
-    assert {name: unit for name, unit in measured if name not in MEASURES or MEASURES[name].unit != unit} == {}
+    assert {name: unit for name, unit in measured if name not in RECORDED or RECORDED[name].recorded_unit != unit} == {}
 
 
 def test_a_label_that_is_not_listed_is_noticed() -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from railbed.model import events
+from railbed.model.meters import MISSING, Sample, SeriesKey
 from railbed.model.record import Measurement
-from railbed.model.series import MISSING, Sample, Series
 from railbed.report import Report, describe, read
 from railbed.report.blocks import Block, Figure, Table
 from railbed.report.formats.html import as_html
@@ -24,14 +24,14 @@ SECONDS = 600
 NODES = tuple(f"node{number}" for number in range(1, 5))
 
 
-def layout_of(node: str) -> tuple[Series, ...]:
+def layout_of(node: str) -> tuple[SeriesKey, ...]:
     return (
-        Series(node, "net_tx_bytes", "rail0"),
-        Series(node, "net_tx_bytes", "rail1"),
-        Series(node, "cpu_busy_us"),
-        Series(node, "pause_rx_us", "rail0", "3"),
-        Series(node, "rdma_cnp_sent", "rail0"),
-        Series(node, "gpu_busy", part="0"),
+        SeriesKey(node, "net_tx_bytes", "rail0"),
+        SeriesKey(node, "net_tx_bytes", "rail1"),
+        SeriesKey(node, "cpu_busy_us"),
+        SeriesKey(node, "pause_rx_us", "rail0", "3"),
+        SeriesKey(node, "rdma_cnp_sent", "rail0"),
+        SeriesKey(node, "gpu_busy", part="0"),
     )
 
 

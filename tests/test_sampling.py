@@ -13,7 +13,7 @@ from railbed import clusterfile
 from railbed.fleet.sample.clock import ControlClock
 from railbed.model import events
 from railbed.model.cluster import Cluster
-from railbed.model.series import Series
+from railbed.model.meters import SeriesKey
 from railbed.store.series import SeriesReader
 from tests.support.cli import start
 from tests.support.labs import RunningLab
@@ -71,8 +71,8 @@ async def test_a_reader_that_is_killed_and_a_node_that_freezes_are_gaps(healed: 
         assert await other.read(1) == b"still here\n", "the connection of the node stays open"
 
         assert "not answered" in (await sampled.event(events.SamplingGap, "node2")).why
-        count = len(sampled.values(Series("node1", "cpu_busy_us")))
-        await sampled.until(lambda: len(sampled.values(Series("node1", "cpu_busy_us"))) > count + 2)
+        count = len(sampled.values(SeriesKey("node1", "cpu_busy_us")))
+        await sampled.until(lambda: len(sampled.values(SeriesKey("node1", "cpu_busy_us"))) > count + 2)
         assert (await asyncio.to_thread(healed.fault, "heal", "node2")).code == 0
         assert (await sampled.event(events.SamplingResumed, "node2")).seconds > 0
         times = [taken.time for taken in sampled.samples if taken.device == "node1"]
@@ -110,7 +110,7 @@ def test_a_node_that_loses_power_is_sampled_again_and_a_killed_watch_leaves_noth
         assert (resumed["subject"], resumed["data"]["seconds"] > 0) == ("node3", True)
         process.kill()
     (run,) = (healed.folder / "runs").glob("*-watch")
-    times = SeriesReader(run).samples(Series("node3", "cpu_busy_us")).times
+    times = SeriesReader(run).samples(SeriesKey("node3", "cpu_busy_us")).times
     last = gap["data"]["last"]
     assert last in times
     assert not ((times > last) & (times - last < resumed["data"]["seconds"])).any()
@@ -126,5 +126,5 @@ async def test_marks_of_congestion_are_counted_where_they_arrive(healed: Running
         # A hundred at once are more than the rail carries, however busy this machine is.
         ping = "ping -q -Q 2 -s 8000 -l 100 -c 200 -i 0.002 node2-rail0"
         assert (await asyncio.to_thread(healed.run_inside, "node1", ping)).code == 0
-        series = Series("node2", "ip_ce_packets")
+        series = SeriesKey("node2", "ip_ce_packets")
         await sampled.until(lambda: sampled.values(series)[-1] > sampled.values(series)[0])

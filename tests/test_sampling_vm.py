@@ -10,7 +10,7 @@ import pytest
 from railbed import clusterfile
 from railbed.model import events
 from railbed.model.cluster import Cluster
-from railbed.model.series import Series
+from railbed.model.meters import SeriesKey
 from tests.support.labs import RunningLab
 from tests.support.watching import sampling
 
@@ -49,7 +49,7 @@ async def test_marks_are_counted_and_a_clock_that_is_set_is_noticed(healed: Runn
         assert {"rdma_tx_packets", "rdma_out_of_sequence", "net_tx_bytes", "qdisc_drops"} <= sampled.meters("node1")
 
         assert (await asyncio.to_thread(healed.shell, "node2", f"python3 -c '{SEND}'")).code == 0
-        series = Series("node1", "ip_ce_packets")
+        series = SeriesKey("node1", "ip_ce_packets")
         await sampled.until(lambda: sampled.values(series)[-1] > sampled.values(series)[0])
 
         set_clock = "; sleep 3; ".join(f"date -s @$(($(date +%s) + {seconds}))" for seconds in (HOUR, -HOUR))

@@ -119,7 +119,6 @@ REPEATED = frozenset(
         "Sampling",
         "Section",
         "Sequence",
-        "Series",
         "Source",
         "Steps",
         "Stream",

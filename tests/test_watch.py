@@ -20,9 +20,8 @@ from railbed.cli.screens.watch import amount, duration, node_table, seconds, sha
 from railbed.cli.screens.watch_rows import natural, node_rows, queue_rows
 from railbed.cli.verbs.watch.own import while_shown
 from railbed.model.events import Notice
-from railbed.model.measures import MEASURES
+from railbed.model.meters import METERS, RECORDED, SeriesKey
 from railbed.model.record import Record
-from railbed.model.series import METERS, Series
 from railbed.store.series import SeriesReader
 from railbed.store.timeline import Timeline
 from railbed.store.timeline.samples import Samples
@@ -43,10 +42,11 @@ def runs_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def test_every_meter_has_a_measurement() -> None:
     for name, meter in METERS.items():
-        measure = MEASURES[name if meter.kind == "gauge" else f"{name}_rate"]
-        if meter.part != "rank":
-            assert measure.labels == ("device", "port", "part", "stat")
-            assert measure.unit == meter.unit + ("/s" if meter.kind == "counter" else "")
+        measured = RECORDED[name if meter.kind == "gauge" else f"{name}_rate"]
+        assert measured is meter
+        if meter.of != "rank":
+            assert meter.labels == ("device", "port", "part", "stat")
+            assert meter.recorded_unit == meter.unit + ("/s" if meter.kind == "counter" else "")
 
 
 def test_rows_of_nodes_and_queues() -> None:
@@ -248,7 +248,7 @@ def test_this_machine_is_sampled_into_a_run(tmp_path: Path) -> None:
     assert folder.name.endswith("-watch")
     stored = [json.loads(line) for line in (folder / "records.jsonl").read_text().splitlines()]
     assert {record["kind"] for record in stored} == {"event"}
-    times = SeriesReader(folder).samples(Series("local", "cpu_busy_us")).times
+    times = SeriesReader(folder).samples(SeriesKey("local", "cpu_busy_us")).times
     assert len(times) > 3
     assert (np.diff(times) > 0).all()
     again = railbed(tmp_path, "watch", folder.name)

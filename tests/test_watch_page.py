@@ -14,8 +14,8 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 from starlette.routing import Route
 
+from railbed.model.meters import Sample, SeriesKey
 from railbed.model.record import Measurement
-from railbed.model.series import Sample, Series
 from railbed.store import open_run
 from railbed.store.series import SeriesWriter
 from railbed.web.page import app
@@ -85,7 +85,7 @@ def write_regrouped() -> Path:
                 happen("restart", when, "node2", generation=1)
                 happen("generation", when, "generation 2", generation=2, nodes=names)
             for rank, node in enumerate(names):
-                writer.append(Sample(node, when, (Series(node, "cpu_busy_us", "", ""),), (1_000_000 * second,)))
+                writer.append(Sample(node, when, (SeriesKey(node, "cpu_busy_us", "", ""),), (1_000_000 * second,)))
                 labels: dict[str, str | int] = {"step": second + 1, "rank": rank, "node": node}
                 run.append(Measurement(name="step_seconds", value=0.4, unit="s", labels=labels, time=when))
         run.finish("done", 0)

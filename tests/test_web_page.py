@@ -15,10 +15,10 @@ from urllib.parse import quote, urlencode
 import numpy as np
 import pytest
 
-from railbed.model.series import METERS, Series
+from railbed.model.meters import METERS, SeriesKey
+from railbed.present.charts import CHARTS, GROUPS
 from railbed.store.timeline import Drawn, Timeline
 from railbed.web.page import app, page_app
-from railbed.web.page.charts import CHARTS, GROUPS
 from railbed.web.page.numbers import extremes, short
 from railbed.web.page.parameters import Filter, Window
 from railbed.web.page.topology import topology_of
@@ -98,7 +98,7 @@ async def test_extremes_survive() -> None:
     about = Generated(seconds=400)
     folder = write_generated(about)
     timeline = Timeline(folder)
-    peak = max(np.nanmax(timeline.track(Series(name, "rdma_tx_bytes", "rail0")).values) for name in about.names) * 8
+    peak = max(np.nanmax(timeline.track(SeriesKey(name, "rdma_tx_bytes", "rail0")).values) for name in about.names) * 8
     async with page_of(folder) as port:
         answer = (await drawn(port, "rdma-out", start=timeline.start, end=timeline.end, buckets=7, port="rail0")).json()
     highs = [value for _, low, high in answer["charts"]["rdma-out"]["series"] for value in high or low]
@@ -320,6 +320,6 @@ async def test_a_client_that_left_before_its_first_point_frees_its_place() -> No
 
 
 def test_a_filter_without_restrictions_accepts_everything() -> None:
-    assert Filter().accepts(Series("a", "loss", part="1"))
-    assert not Filter(ports=frozenset({"x"})).accepts(Series("a", "net_rx_bytes", "y"))
-    assert Filter(ports=frozenset({"x"})).accepts(Series("a", "cpu_busy_us"))
+    assert Filter().accepts(SeriesKey("a", "loss", part="1"))
+    assert not Filter(ports=frozenset({"x"})).accepts(SeriesKey("a", "net_rx_bytes", "y"))
+    assert Filter(ports=frozenset({"x"})).accepts(SeriesKey("a", "cpu_busy_us"))

@@ -18,7 +18,7 @@ from prometheus_client import Metric as Family
 from prometheus_client.registry import Collector
 
 from railbed.model.cluster import Cluster, Node, Port, Rail
-from railbed.model.series import METERS, Sample, Series
+from railbed.model.meters import METERS, Sample, SeriesKey
 from railbed.web.metrics.exporter import Exporter
 from railbed.web.metrics.labels import Labels
 from railbed.web.metrics.names import METRICS
@@ -93,12 +93,12 @@ def _cluster(nodes: int) -> Cluster:
     )
 
 
-def _series(node: str) -> Iterator[Series]:
+def _series(node: str) -> Iterator[SeriesKey]:
     for port in range(PORTS):
         for meter in METERS.values():
             parts = [str(part) for part in range(PRIORITIES)] if meter.part == "priority" else [""]
             if meter.per_port and meter.part in ("", "priority"):
-                yield from (Series(node, meter.name, f"eth{port}", part) for part in parts)
+                yield from (SeriesKey(node, meter.name, f"eth{port}", part) for part in parts)
 
 
 def _milliseconds(work: Callable[[], object], repeats: int) -> float:

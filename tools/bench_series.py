@@ -19,7 +19,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from railbed.model.series import METERS, Sample, Series
+from railbed.model.meters import METERS, Sample, SeriesKey
 from railbed.store.series import SeriesReader, SeriesWriter, rates
 
 T = TypeVar("T")
@@ -55,7 +55,8 @@ class Traffic:
         names = [name for name, meter in METERS.items() if meter.kind == "counter" and meter.bits == 64]
         self.layouts = [
             tuple(
-                Series(f"node{node}", names[index % len(names)], f"eth{index // len(names)}") for index in range(count)
+                SeriesKey(f"node{node}", names[index % len(names)], f"eth{index // len(names)}")
+                for index in range(count)
             )
             for node in range(nodes)
         ]

@@ -30,7 +30,7 @@ from railbed.fleet import Fleet
 from railbed.fleet.sample import sample
 from railbed.fleet.sample.node.files import NET
 from railbed.model.cluster import Cluster
-from railbed.model.series import Sample
+from railbed.model.meters import Sample
 from railbed.parsing.counters.names import RDMA_FAMILIES
 from railbed.store.series import SeriesWriter
 from railbed.transport.base import targets_of

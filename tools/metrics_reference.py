@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from railbed.model.series import METERS
+from railbed.model.meters import METERS
 from railbed.web.metrics.names import METRICS
 from railbed.web.metrics.status import BUILD, GAPS, SAMPLE_AGE, STEP, UP
 

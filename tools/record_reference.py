@@ -8,7 +8,7 @@ from dataclasses import fields
 from inspect import getdoc
 
 from railbed.model.events import all_events
-from railbed.model.measures import MEASURES
+from railbed.model.meters import RECORDED
 from railbed.model.record import Event, Record
 from railbed.store import to_line
 from tools.record_examples import CHANGE, EXAMPLES, FINDING, MEASUREMENT
@@ -50,8 +50,9 @@ def _parts() -> Iterator[str]:
         yield f"{_json(examples[name])}\n"
     yield "## Measurements\n"
     yield "| name | unit | meaning | labels |\n|---|---|---|---|"
-    for measure in MEASURES.values():
-        yield f"| `{measure.name}` | {measure.unit} | {measure.meaning} | {', '.join(measure.labels)} |"
+    for name, meter in RECORDED.items():
+        meaning = meter.meaning + ", from rank 0" * meter.once + ", per second" * (meter.kind == "counter")
+        yield f"| `{name}` | {meter.recorded_unit} | {meaning} | {', '.join(meter.labels)} |"
     yield ""
 
 

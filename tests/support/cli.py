@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from railbed.model.measures import MEASURES
+from railbed.model.meters import RECORDED
 from tests.support.background import Background
 from tests.support.preloaded import server
 
@@ -51,10 +51,10 @@ class Result:
 
 
 def unlisted_labels(records: Iterable[dict[str, Any]]) -> dict[str, set[str]]:
-    """Return the labels of measurements that model/measures.py, and with it the reference, does not list."""
+    """Return the labels of measurements that model/meters.py, and with it the reference, does not list."""
     unlisted: dict[str, set[str]] = {}
     for record in records:
-        listed = MEASURES[record["name"]].labels if record.get("kind") == "measurement" else record.get("labels", ())
+        listed = RECORDED[record["name"]].labels if record.get("kind") == "measurement" else record.get("labels", ())
         if labels := set(record.get("labels", ())) - set(listed):
             unlisted.setdefault(record["name"], set()).update(labels)
     return unlisted

@@ -22,8 +22,8 @@ from ruamel.yaml import YAML
 from railbed.diagnose.book import DIAGNOSE_BOOK
 from railbed.diagnose.evidence import Evidence
 from railbed.model.cluster import Cluster
+from railbed.model.meters import METERS, MISSING, Meter, SeriesKey
 from railbed.model.record import WRONG, Finding, Verdict
-from railbed.model.series import METERS, MISSING, Meter, Series
 from railbed.rules.engine import judge
 from railbed.rules.rule import Rule
 from railbed.store.series import Samples
@@ -50,7 +50,7 @@ class GeneratedTimeline:
         self._case = case
         self._series = dict(self._expand(case.get("series", {})))
 
-    def _expand(self, specs: Mapping[str, Any]) -> Iterator[tuple[Series, Any]]:
+    def _expand(self, specs: Mapping[str, Any]) -> Iterator[tuple[SeriesKey, Any]]:
         for text, spec in specs.items():
             words = str(text).split()
             meter = next(word for word in words if word in METERS)
@@ -58,9 +58,9 @@ class GeneratedTimeline:
             names = list(self._cluster.nodes) if words[0] == "*" else words[0].split(",")
             for number, name in enumerate(names):
                 part = str(number) if words[place + 1 :] == ["*"] else "".join(words[place + 1 :])
-                yield Series(name, meter, "".join(words[1:place]), part), spec
+                yield SeriesKey(name, meter, "".join(words[1:place]), part), spec
 
-    def series(self) -> Sequence[Series]:
+    def series(self) -> Sequence[SeriesKey]:
         return list(self._series)
 
     def marks(self) -> Sequence[Mark]:
@@ -78,17 +78,17 @@ class GeneratedTimeline:
     def starts(self) -> Sequence[float]:
         return [self.start, *(START + after for after in self._case.get("starts", []))]
 
-    def growth(self, series: Series) -> Growth:
+    def growth(self, series: SeriesKey) -> Growth:
         return growth(self._samples(series))
 
-    def track(self, series: Series) -> Track:
+    def track(self, series: SeriesKey) -> Track:
         meter, samples = METERS[series.meter], self._samples(series)
         values = values_of(meter, samples)
-        if meter.kind == "gauge" and meter.part != "rank":
+        if meter.kind == "gauge" and meter.of != "rank":
             return Track(series, meter, meter.unit, *with_gaps(samples.times, values))
         return Track(series, meter, meter.unit, samples.times, values)
 
-    def _samples(self, series: Series) -> Samples:
+    def _samples(self, series: SeriesKey) -> Samples:
         meter, spec = METERS[series.meter], self._series[series]
         spec = spec if isinstance(spec, dict) else {"usual": spec}
         times = self._times(series, meter)
@@ -98,9 +98,9 @@ class GeneratedTimeline:
             levels = levels * (1 + spec["noise"] * chance.uniform(-1, 1, len(levels)))
         return Samples(START + (times - START), _samples(meter, times - START, levels, spec))
 
-    def _times(self, series: Series, meter: Meter) -> Floats:
+    def _times(self, series: SeriesKey, meter: Meter) -> Floats:
         """Return when a series has samples: not while its device is silent; steps not while training pauses."""
-        if meter.part == "rank":
+        if meter.of == "rank":
             every, quiet = self._case.get("step", STEP_SECONDS), self._case.get("pauses", [])
         else:
             kind = "switch" if series.device in self._cluster.switches else "node"
@@ -114,7 +114,7 @@ class GeneratedTimeline:
 def _samples(meter: Meter, times: Floats, levels: Floats, spec: Mapping[str, Any]) -> Any:
     """Return the numbers that a device would report."""
     if meter.kind == "gauge":
-        values = np.round(levels / meter.scale).astype(np.int64) if meter.part != "rank" else levels
+        values = np.round(levels / meter.scale).astype(np.int64) if meter.of != "rank" else levels
     else:
         growth = np.floor(np.cumsum(levels * np.diff(times, prepend=0.0)) + 1e-6)
         if "reset" in spec:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from railbed.model.cluster import Cluster, Switch
-from railbed.model.series import METERS, Sample, Series
+from railbed.model.meters import METERS, Sample, SeriesKey
+from railbed.model.record import Measurement
 from railbed.web.metrics.app import metrics_app
 from railbed.web.metrics.exporter import Exporter
 from railbed.web.serve import serving
@@ -67,11 +67,11 @@ def exporting(cluster: Cluster, token: str) -> Iterator[int]:
         thread.join(60)
 
 
-def _sample(layout: tuple[Series, ...], seconds: float) -> Sample:
+def _sample(layout: tuple[SeriesKey, ...], seconds: float) -> Sample:
     return Sample(layout[0].device, seconds, layout, [_value(series, seconds) for series in layout])
 
 
-def _value(series: Series, seconds: float) -> int:
+def _value(series: SeriesKey, seconds: float) -> int:
     if METERS[series.meter].kind == "gauge":
         return GAUGE
     return int(PER_SECOND.get(series.meter, OFTEN) * seconds)
@@ -84,6 +84,6 @@ def _train(exporter: Exporter) -> None:
         if rank == 0:
             values |= {"loss": 2.5, "tokens_per_second": 1e5}
         for name, value in values.items():
-            labels = {"step": 812, "rank": rank, "node": f"node{rank % 3 + 1}"}
-            record = {"kind": "measurement", "name": name, "value": value, "labels": labels}
-            exporter.training.take(json.dumps(record).encode())
+            labels: dict[str, str | int] = {"step": 812, "rank": rank, "node": f"node{rank % 3 + 1}"}
+            unit = METERS[name].unit
+            exporter.training.take(Measurement(name=name, value=value, unit=unit, labels=labels))

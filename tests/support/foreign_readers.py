@@ -36,8 +36,8 @@ from railbed.launch.protocol import decode
 from railbed.launch.supervise import Supervisor
 from railbed.model.cluster import Port
 from railbed.model.fix import FileStep, Fix, Persistence, RunStep
+from railbed.model.meters import Sample, SeriesKey
 from railbed.model.reading import Known
-from railbed.model.series import Sample, Series
 from railbed.probes.outputs import all_probes
 from railbed.rules.engine import judge
 from railbed.rules.rule import Rule
@@ -156,7 +156,7 @@ def _files_of_a_run(folder: Path) -> Iterator[Entry]:
     (run / "cluster.yaml").write_text(CLUSTER)
     (run / "records.jsonl").write_bytes(records)
     (run / "notes.jsonl").write_bytes(records)
-    layout = tuple(Series(node, "net_rx_bytes", "eth1", "") for node in "ab")
+    layout = tuple(SeriesKey(node, "net_rx_bytes", "eth1", "") for node in "ab")
     with SeriesWriter(run) as writer:
         for second in range(60):
             writer.append(Sample("a", 1.79e9 + second, layout, (second * 10**6, second * 300_000)))

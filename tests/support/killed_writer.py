@@ -14,12 +14,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
-from railbed.model.series import Sample, Series
+from railbed.model.meters import Sample, SeriesKey
 from railbed.store.series import SeriesReader, SeriesWriter
 
 ROWS = 12
 CHUNK_SECONDS = 5.0
-LAYOUT = (Series("node1", "net_rx_bytes", "eth1"), Series("node1", "memory_used_bytes"))
+LAYOUT = (SeriesKey("node1", "net_rx_bytes", "eth1"), SeriesKey("node1", "memory_used_bytes"))
 CALLS = ("open", "pwrite", "replace", "unlink", "close", "mkdir", "fsync")
 Moment = Literal["before", "half", "after"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from railbed.model.cluster import Cluster, Gpu, Node, Policy, Port, Rail, Switch, SwitchPort
-from railbed.model.series import METERS, MISSING, Sample, Series
+from railbed.model.meters import METERS, MISSING, Sample, SeriesKey
 
 RAILS = {"rail0": "10.1.0", "rail1": "10.2.0"}
 OF_SWITCHES = ("switch_", "queue_", "ingress_", "watchdog_")
@@ -42,7 +42,7 @@ def _ports(number: int, *, rdma: bool) -> Iterator[Port]:
         yield Port.model_validate({"netdev": f"eth{index}", "rdma": device, "rail": rail, "address": address})
 
 
-def layouts(cluster: Cluster) -> dict[str, tuple[Series, ...]]:
+def layouts(cluster: Cluster) -> dict[str, tuple[SeriesKey, ...]]:
     """Return every series that devices of a cluster could have, by device."""
     nodes = {
         name: tuple(_series(name, [port.netdev for port in node.ports], of_switch=False))
@@ -55,17 +55,19 @@ def layouts(cluster: Cluster) -> dict[str, tuple[Series, ...]]:
     return nodes | switches
 
 
-def _series(device: str, ports: list[str], *, of_switch: bool) -> Iterator[Series]:
+def _series(device: str, ports: list[str], *, of_switch: bool) -> Iterator[SeriesKey]:
     parts = {"": ("",), "priority": ("0", "3"), "queue": ("0", "3"), "gpu": ("0",), "peer": ("10.1.0.9",)}
     for meter in METERS.values():
-        if meter.part == "rank" or meter.name.startswith(OF_SWITCHES) is not of_switch:
+        if meter.of == "rank" or meter.name.startswith(OF_SWITCHES) is not of_switch:
             continue
         for port in ports if meter.per_port else [""]:
             for part in parts[meter.part]:
-                yield Series(device, meter.name, port, part)
+                yield SeriesKey(device, meter.name, port, part)
 
 
-def sample(layout: tuple[Series, ...], values: dict[Series, int] | None = None, *, default: int = MISSING) -> Sample:
+def sample(
+    layout: tuple[SeriesKey, ...], values: dict[SeriesKey, int] | None = None, *, default: int = MISSING
+) -> Sample:
     """Return a sample of a layout; series without a value have the default."""
     chosen = values or {}
     return Sample(layout[0].device, 0.0, layout, [chosen.get(series, default) for series in layout])

@@ -39,9 +39,9 @@ from railbed.fleet.sample.rows import ReaderState, RowReader
 from railbed.launch.protocol import decode
 from railbed.model.events import capture
 from railbed.model.fix import FileStep, Fix, Persistence, RunStep, SlotStep
+from railbed.model.meters import Sample, SeriesKey
 from railbed.model.probe import Probe
 from railbed.model.record import Event, Record
-from railbed.model.series import Sample, Series
 from railbed.model.text.scrub import scrub
 from railbed.parsing.counters import parse_line
 from railbed.parsing.nexus import slots
@@ -52,7 +52,7 @@ from railbed.report.compare.comparison import compare_runs
 from railbed.report.compare.page import describe_both
 from railbed.report.formats.html import as_html
 from railbed.report.formats.markdown import as_markdown
-from railbed.store import read_record, read_run_in, to_line
+from railbed.store import RecordReader, read_record, read_run_in, to_line
 from railbed.store.series import SeriesWriter
 from railbed.store.series.chunk import Chunk, decode_group, encode_group
 from railbed.store.timeline import Timeline
@@ -267,7 +267,8 @@ def _runs(folder: Path) -> Iterator[Reader]:
     def metrics(text: str) -> None:
         exporter = Exporter(loads("name: lab\nnodes: {a: {host: local}}\n", name="a"), interval=1, switch_interval=5)
         exporter.training.begin(run.name)
-        exporter.training.take(text.encode("utf-8", "replace"))
+        if (record := RecordReader().read(text.encode("utf-8", "replace"))) is not None:
+            exporter.training.take(record)
         exporter.text()
 
     yield Reader("metrics of a training", metrics, RECORDS.splitlines()[5:15], 8)
@@ -357,7 +358,7 @@ def _series(folder: Path) -> Iterator[Reader]:
     run.mkdir()
     (run / "run.json").write_text(json.dumps(RUN))
     (run / "records.jsonl").write_text(RECORDS)
-    layout = tuple(Series("a", name, "eth1", part) for name, part in (("net_rx_bytes", ""), ("pause_rx_us", "3")))
+    layout = tuple(SeriesKey("a", name, "eth1", part) for name, part in (("net_rx_bytes", ""), ("pause_rx_us", "3")))
     with SeriesWriter(run) as writer:
         for second in range(0, 7300, 900):
             writer.append(Sample("a", 1.79e9 + second, layout, (second * 10**6, second * 300_000)))

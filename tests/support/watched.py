@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from railbed.model.meters import METERS, MISSING, Sample, SeriesKey
 from railbed.model.record import Measurement
-from railbed.model.series import METERS, MISSING, Sample, Series
 from railbed.store import OpenRun, open_run
 from railbed.store.series import SeriesWriter
 from tests.support.events import event
@@ -70,7 +70,7 @@ class Generator:
     def __init__(self, about: Generated) -> None:
         self._about = about
         self._random = np.random.default_rng(about.seed)
-        self.layouts: dict[str, tuple[Series, ...]] = {}
+        self.layouts: dict[str, tuple[SeriesKey, ...]] = {}
         self.values: dict[str, list[list[int]]] = {}
         for number, name in enumerate(about.names):
             self._add(name, self._node(number))
@@ -83,7 +83,7 @@ class Generator:
             yield Sample(device, when, layout, self.values[device][index])
 
     def _add(self, device: str, columns: dict[tuple[str, str, str], Ints]) -> None:
-        self.layouts[device] = tuple(Series(device, *key) for key in columns)
+        self.layouts[device] = tuple(SeriesKey(device, *key) for key in columns)
         self.values[device] = np.stack(list(columns.values()), axis=1).tolist()
 
     def _counter(self, rate: NDArray[np.float64] | float) -> Ints:

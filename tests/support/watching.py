@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 from railbed.fleet import Fleet
 from railbed.fleet.sample import sample
 from railbed.model.cluster import Cluster
+from railbed.model.meters import Sample, SeriesKey
 from railbed.model.record import Event
-from railbed.model.series import Sample, Series
 from railbed.transport.base import targets_of
 from railbed.transport.connect import live_connector
 
@@ -58,7 +58,7 @@ class Sampled:
             while not met():
                 await asyncio.sleep(0.05)
 
-    def values(self, series: Series) -> list[int]:
+    def values(self, series: SeriesKey) -> list[int]:
         """Return the values of a series so far."""
         rows = [taken for taken in self.samples if taken.device == series.device and series in taken.layout]
         return [row.values[row.layout.index(series)] for row in rows]

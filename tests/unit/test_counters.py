@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from railbed.errors import ParseError
-from railbed.model.series import METERS, MISSING, Series
+from railbed.model.meters import METERS, MISSING, SeriesKey
 from railbed.parsing.counters import (
     Answer,
     Counted,
@@ -44,16 +44,16 @@ def test_vendors_have_the_same_series() -> None:
     mlx5 = layout(("rdma", "ens1", ["hw_counters/np_cnp_sent"]), ("ethtool", "ens1", ["rx_prio3_pause"]))
     bnxt = layout(("rdma", "ens1", ["hw_counters/tx_cnp_pkts"]), ("ethtool", "ens1", ["rx_pfc_ena_frames_pri3"]))
     irdma = layout(("rdma", "ens1", ["hw_counters/cnpSent"]), ("ethtool", "ens1", ["rx_priority_3_xoff.nic"]))
-    expected = (Series("node1", "rdma_cnp_sent", "ens1"), Series("node1", "pause_rx_frames", "ens1", "3"))
+    expected = (SeriesKey("node1", "rdma_cnp_sent", "ens1"), SeriesKey("node1", "pause_rx_frames", "ens1", "3"))
     assert mlx5.series == bnxt.series == irdma.series == expected
 
 
 def test_words_become_bytes_and_gpus_parts() -> None:
     both = layout(("rdma", "ens1", ["counters/port_rcv_data"]), ("gpu", "1", ["power"]), ("host", "", ["cpu_busy_us"]))
     assert both.series == (
-        Series("node1", "rdma_rx_bytes", "ens1"),
-        Series("node1", "gpu_power", "", "1"),
-        Series("node1", "cpu_busy_us"),
+        SeriesKey("node1", "rdma_rx_bytes", "ens1"),
+        SeriesKey("node1", "gpu_power", "", "1"),
+        SeriesKey("node1", "cpu_busy_us"),
     )
     assert both.values([250, 300_000, 7]) == [1000, 300_000, 7]
 
@@ -70,9 +70,9 @@ def test_segments_to_a_peer_have_its_address() -> None:
     ]
     to_peers = layout(("tcp_peer", "rail0", names))
     assert to_peers.series == (
-        Series("node1", "tcp_peer_segments", "rail0", "10.1.0.2"),
-        Series("node1", "tcp_peer_retransmits", "rail0", "10.1.0.2"),
-        Series("node1", "tcp_peer_needless", "rail0", "10.1.0.2"),
+        SeriesKey("node1", "tcp_peer_segments", "rail0", "10.1.0.2"),
+        SeriesKey("node1", "tcp_peer_retransmits", "rail0", "10.1.0.2"),
+        SeriesKey("node1", "tcp_peer_needless", "rail0", "10.1.0.2"),
     )
     assert to_peers.values([7, 2, 1, 3, 4, 5, 6]) == [7, 2, 1]
 
@@ -97,7 +97,7 @@ def test_32_bits_continue_after_they_wrap() -> None:
         ((top - 9000, top - 8990, 0, 7), [top - 9000, top - 8990, 0, 7]),  # reset shortly before it would wrap
         ((top - 9000, top - 3000, 1000, 2000), [top - 9000, top - 3000, top + 1000, top + 2000]),
     ):
-        last: dict[Series, Counted] = {}
+        last: dict[SeriesKey, Counted] = {}
         stored = []
         for raw in raws:
             values = narrow.values([raw])

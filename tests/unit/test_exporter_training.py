@@ -81,7 +81,7 @@ async def test_other_verbs_other_clusters_and_trainings_that_ended_are_ignored()
 def test_a_step_that_is_no_float_is_ignored() -> None:
     values = TrainingValues()
     values.begin("run")
-    line = '{"kind": "measurement", "name": "loss", "value": 2.5, "labels": {"rank": 0, "node": "a", "step": %s}}'
-    for step in ("7", "9" * 400):
-        values.take((line % step).encode())
+    for step in (7, 10**400):
+        labels: dict[str, str | int] = {"rank": 0, "node": "a", "step": step}
+        values.take(Measurement(name="loss", value=2.5, unit="nat", labels=labels))
     assert values.step() == 7

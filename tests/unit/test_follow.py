@@ -20,8 +20,20 @@ from hypothesis import strategies as st
 
 from railbed.errors import UsageError
 from railbed.model.events import Notice, Resuming
-from railbed.model.record import Change, Finding, Measurement, Record, Verdict
-from railbed.store import OpenRun, Process, ask_to_end, follow, open_run, read_record, read_run_in, to_line
+from railbed.model.record import Change, Event, Finding, Measurement, Record, Verdict
+from railbed.store import (
+    NewLines,
+    OpenRun,
+    Process,
+    RecordReader,
+    ask_to_end,
+    follow,
+    open_run,
+    read_record,
+    read_records,
+    read_run_in,
+    to_line,
+)
 from railbed.store.process import this_process
 
 SECONDS = 20
@@ -41,12 +53,12 @@ def run() -> Iterator[OpenRun]:
 async def names(folder: Path, messages: asyncio.Queue[str] | None = None) -> list[str]:
     """Return the messages of a run's events, once it has ended; pass on each as it arrives."""
     all_names = []
-    async with asyncio.timeout(SECONDS), aclosing(follow(folder)) as lines:
-        async for line in lines:
-            name = json.loads(line)["message"]
-            all_names.append(name)
+    async with asyncio.timeout(SECONDS), aclosing(follow(folder)) as records:
+        async for record in records:
+            assert isinstance(record, Event)
+            all_names.append(record.message)
             if messages:
-                messages.put_nowait(name)
+                messages.put_nowait(record.message)
     return all_names
 
 
@@ -77,11 +89,12 @@ async def test_a_line_that_is_not_whole_yet_is_waited_for(run: OpenRun) -> None:
     messages: asyncio.Queue[str] = asyncio.Queue()
     following = asyncio.create_task(names(run.folder, messages))
     with (run.folder / "records.jsonl").open("ab", buffering=0) as file:
-        for part in (b'{"mess', b'age":', b'"whole"}'):
+        line = to_line(Notice(message="whole"))
+        for part in (line[:7], line[7:40], line[40:]):
             file.write(part)
             await asyncio.sleep(0.3)
             assert messages.empty()
-        file.write(b'\n{"message":"next"}\n')
+        file.write(b"\n" + to_line(Notice(message="next")) + b"\n")
         async with asyncio.timeout(SECONDS):
             assert [await messages.get(), await messages.get()] == ["whole", "next"]
     following.cancel()
@@ -91,7 +104,7 @@ async def test_a_line_that_was_never_finished_is_passed_over() -> None:
     with open_run("train", cluster_name="lab", cluster_text="") as run:
         run.append(Notice(message="a"))
         with (run.folder / "records.jsonl").open("ab") as file:
-            file.write(b'{"message":"to')
+            file.write(to_line(Notice(message="torn"))[:20])
     assert await names(run.folder) == ["a"]
 
 
@@ -170,6 +183,80 @@ def test_a_record_comes_back_from_its_line(record: Record) -> None:
 def test_a_line_that_is_not_a_record_is_refused_in_one_way(line: bytes) -> None:
     with pytest.raises(ValueError, match="validation error"):
         read_record(line)
+
+
+KINDS: list[tuple[type[Record], ...]] = [
+    (),
+    (Notice,),
+    (Measurement,),
+    (Finding, Measurement),
+    (Resuming, Change),
+    (Event,),
+]
+STEPS = st.builds(
+    Measurement,
+    name=st.sampled_from(["loss", "mfu"]),
+    value=st.just(1.0),
+    unit=st.just("1"),
+    labels=st.fixed_dictionaries({}, optional={"rank": st.integers(0, 12), "step": st.integers(0, 12)}),
+)
+
+
+@given(
+    RECORDS | STEPS,
+    st.sampled_from(KINDS),
+    st.sampled_from([(), ("loss",), ("loss", "mfu")]),
+    st.none() | st.integers(0, 1),
+    st.booleans(),
+)
+def test_a_reader_selects_the_same_records_as_if_it_parsed_every_line(
+    record: Record, kinds: tuple[type[Record], ...], names: tuple[str, ...], rank: int | None, spaced: bool
+) -> None:
+    line = to_line(record)
+    if spaced:  # as another program writes it
+        line = json.dumps(dict(sorted(json.loads(line).items()))).encode()
+    without = (Notice,) if Event in kinds else ()
+    reader = RecordReader(kinds, names=names, rank=rank, without=without)
+    is_selected = (not kinds or isinstance(record, kinds)) and not isinstance(record, without)
+    if isinstance(record, Measurement):
+        is_selected &= not names or record.name in names
+        is_selected &= rank is None or record.labels.get("rank") == rank
+    assert reader.read(line + b"\n") == (record if is_selected else None)
+    assert reader.unreadable == 0
+
+
+def test_lines_that_are_damaged_are_counted_unless_another_kind_was_wanted() -> None:
+    lines = [
+        b"",
+        b"{",
+        b"[1]",
+        b'{"name":"notice","messa',
+        b'{"name":"x","unit":1,"kind":"measurement"}',
+        b"x" * 60_000,
+    ]
+    every, notices = RecordReader(), RecordReader([Notice])
+    for line in lines:
+        assert every.read(line + b"\n") is None
+        assert notices.read(line + b"\n") is None
+    assert (every.unreadable, notices.unreadable) == (len(lines), len(lines) - 1)
+
+
+def test_long_lines_and_incomplete_ones_are_read_once(run: OpenRun) -> None:
+    path, lines = run.folder / "records.jsonl", NewLines()
+    message = "x" * 60_000
+    run.append(Notice(message=message))
+    torn = to_line(Notice(message="torn"))
+    with path.open("ab") as file:
+        file.write(torn[:9])
+    with path.open("rb") as file:
+        (line,) = lines.read(file)
+    assert isinstance(notice := read_record(line), Notice)
+    assert notice.message == message
+    with path.open("ab") as file:
+        file.write(torn[9:] + b"\n")
+    with path.open("rb") as file:
+        assert list(lines.read(file)) == [torn]
+    assert len(list(read_records(run.folder, Notice))) == 2
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from railbed.api.site import built_in_local
+from railbed.api.stored import read_run
 from railbed.cli.options import Options
 from railbed.cli.run.perform import perform
 from railbed.cli.run.signals import Interrupted
@@ -18,7 +19,7 @@ from railbed.cli.screens.train import TrainScreen
 from railbed.errors import DeviceError
 from railbed.fleet import Fleet
 from railbed.model.record import Event, Finding, Measurement, Record, Verdict
-from railbed.store import find_run, list_runs, open_run, read_records, read_run
+from railbed.store import find_run, list_runs, open_run
 from railbed.train.progress.phases import Phases
 from tests.support.events import event
 
@@ -124,9 +125,9 @@ def test_a_verb_that_is_cut_short_is_judged_shown_and_named(
     with pytest.raises(raised) as caught:
         perform("bench", built_in_local(), OPTIONS, work, screen=screen, closing=judged)
     (run,) = list_runs()
-    assert read_run(run.id).status == status
+    assert run.status == status
     assert screen.calls == ["TrialStarted", "Finding", "cut short"]
-    assert "late" in [record.get("check") for record in read_records(run.id)]
+    assert "late" in [finding.check for finding in read_run(run.id).findings()]
     first, second = caught.value.__notes__
     assert first.startswith(f"saved in runs/{run.id}: ")
     assert "0 of 2 trials measured" in first

@@ -14,8 +14,8 @@ from railbed.errors import LoginRefused, UsageError
 from railbed.fleet.sample import nodes, sample
 from railbed.model import events
 from railbed.model.cluster import Cluster, Node
+from railbed.model.meters import Sample
 from railbed.model.record import Event
-from railbed.model.series import Sample
 
 LAYOUT = "l " + json.dumps([["host", "", ["cpu_busy_us"]]])
 CLUSTER = Cluster(name="x", nodes={"a": Node(host="10.0.0.1")})

@@ -13,9 +13,9 @@ import pytest
 from railbed.errors import Unreachable
 from railbed.fleet.sample import sample, switches
 from railbed.model import events
+from railbed.model.meters import METERS, Sample, SeriesKey
 from railbed.model.output import Output
 from railbed.model.record import Event
-from railbed.model.series import METERS, Sample, Series
 from railbed.transport.base import Command
 from switchlab.nexus.model.switch import Switch as Emulated
 from tests.support.nexus import PORTS, cluster, connected, printed
@@ -63,11 +63,11 @@ async def test_queues_pauses_and_errors_of_cabled_ports(fleet: FakeFleet) -> Non
     assert {series.meter for series in layout} <= METERS.keys()
     assert {series.port for series in layout} >= set(PORTS)
     for series in (
-        Series("s1", "queue_tx_bytes", PORTS[0], "3"),
-        Series("s1", "switch_pause_rx_frames", PORTS[0]),
-        Series("s1", "switch_priority_pause_tx_frames", PORTS[0], "3"),
-        Series("s1", "switch_rx_bytes", PORTS[1]),
-        Series("s1", "switch_crc_errors", PORTS[1]),
+        SeriesKey("s1", "queue_tx_bytes", PORTS[0], "3"),
+        SeriesKey("s1", "switch_pause_rx_frames", PORTS[0]),
+        SeriesKey("s1", "switch_priority_pause_tx_frames", PORTS[0], "3"),
+        SeriesKey("s1", "switch_rx_bytes", PORTS[1]),
+        SeriesKey("s1", "switch_crc_errors", PORTS[1]),
     ):
         assert series in layout
 

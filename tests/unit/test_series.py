@@ -16,20 +16,20 @@ from hypothesis import strategies as st
 from railbed.errors import UsageError
 from railbed.fleet.sample.intake import Intake
 from railbed.model.events import SamplingGap
+from railbed.model.meters import METERS, MISSING, Sample, SeriesKey
 from railbed.model.record import Event
-from railbed.model.series import METERS, MISSING, Sample, Series
 from railbed.store.series import Samples, SeriesReader, SeriesWriter, rates
 
-RX = Series("node1", "net_rx_bytes", "eth1")
-TX = Series("node1", "net_tx_bytes", "eth1")
-MEMORY = Series("node1", "memory_used_bytes")
+RX = SeriesKey("node1", "net_rx_bytes", "eth1")
+TX = SeriesKey("node1", "net_tx_bytes", "eth1")
+MEMORY = SeriesKey("node1", "memory_used_bytes")
 LAYOUT = (RX, TX, MEMORY)
 START = 1_800_000_000.0
 
 INTEGERS = st.integers(-(1 << 63), (1 << 63) - 1)
 
 
-def write(folder: Path, rows: Sequence[tuple[float, Sequence[int]]], layout: tuple[Series, ...] = LAYOUT) -> None:
+def write(folder: Path, rows: Sequence[tuple[float, Sequence[int]]], layout: tuple[SeriesKey, ...] = LAYOUT) -> None:
     with SeriesWriter(folder) as writer:
         for time, values in rows:
             writer.append(Sample(layout[0].device, time, layout, values))

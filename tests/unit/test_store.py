@@ -40,7 +40,7 @@ def test_records_come_back_as_they_went_in() -> None:
         run.finish("done", 1)
     (summary,) = list_runs()
     assert (summary.status, summary.exit, summary.verdicts) == ("done", 1, {"fail": 1})
-    assert [record["kind"] for record in read_records(summary.id)] == ["event", "finding"]
+    assert [type(record) for record in read_records(run.folder)] == [events.ReadingStarted, Finding]
 
 
 def test_runs_of_one_second_do_not_meet() -> None:
@@ -57,7 +57,7 @@ def test_a_torn_last_line_is_passed_over(runs_here: Path) -> None:
     name = run.folder.name
     with (runs_here / name / "records.jsonl").open("ab") as file:
         file.write(b'{"kind": "find')
-    assert len(list(read_records(name))) == 1
+    assert len(list(read_records(run.folder))) == 1
 
 
 DAMAGED = {"deep": b"[" * 3000, "torn": b"{", "list": b"[1]", "null": b"null", "text": b'"name"'}
@@ -70,7 +70,7 @@ def test_a_damaged_line_is_passed_over(runs_here: Path, line: bytes) -> None:
         run.finish("done", 0)
     with (runs_here / run.folder.name / "records.jsonl").open("ab") as file:
         file.write(line + b"\n")
-    assert len(list(read_records(run.folder.name))) == 1
+    assert len(list(read_records(run.folder))) == 1
     assert report_data.read(run.folder).unreadable == 1
 
 
@@ -87,7 +87,7 @@ def test_a_run_that_was_killed_has_died_and_keeps_its_records(runs_here: Path) -
     assert done.returncode == -signal.SIGKILL
     (summary,) = list_runs()
     assert summary.status == "died"
-    assert [record["name"] for record in read_records(summary.id)] == ["reading"]
+    assert [type(record) for record in read_records(runs_here / summary.id)] == [events.ReadingStarted]
 
 
 @pytest.mark.parametrize("name", ["nothing", "20200101-000000-check", "../../etc/passwd"])
@@ -116,8 +116,9 @@ def test_records_are_kept_without_secrets() -> None:
     with open_run("check", cluster_name="lab", cluster_text="") as run:
         run.append(events.CountersRead(message='said password: "hunter2 x"', rdma={"token": "hunter2", "n": 5}))
         run.finish("done", 0)
-    (record,) = read_records(run.folder.name)
-    assert record["data"]["rdma"] == {"token": "<removed>", "n": 5}
+    (record,) = read_records(run.folder)
+    assert isinstance(record, events.CountersRead)
+    assert record.rdma == {"token": "<removed>", "n": 5}
     assert b"hunter2" not in (run.folder / "records.jsonl").read_bytes()
 
 

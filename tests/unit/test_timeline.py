@@ -16,8 +16,8 @@ from railbed.diagnose.shared.silences import parts_of
 from railbed.errors import UsageError
 from railbed.model import events
 from railbed.model.cluster import Cluster
+from railbed.model.meters import Sample, SeriesKey
 from railbed.model.record import WRONG, Finding, Measurement, Verdict
-from railbed.model.series import Sample, Series
 from railbed.rules.engine import judge
 from railbed.store import OpenRun, open_run
 from railbed.store.notes import note_in_runs
@@ -25,9 +25,9 @@ from railbed.store.series import SeriesWriter
 from railbed.store.timeline import Mark, StepAt, Timeline
 from railbed.store.timeline.samples import Samples
 
-RX = Series("node1", "net_rx_bytes", "eth1")
-MEMORY = Series("node1", "memory_used_bytes")
-PAUSE = Series("node1", "pause_rx_us", "eth1", "3")
+RX = SeriesKey("node1", "net_rx_bytes", "eth1")
+MEMORY = SeriesKey("node1", "memory_used_bytes")
+PAUSE = SeriesKey("node1", "pause_rx_us", "eth1", "3")
 LAYOUT = (RX, MEMORY, PAUSE)
 START = 1_800_000_000.0
 
@@ -75,8 +75,8 @@ def test_what_the_training_measures_is_a_series(run: OpenRun) -> None:
     run.append(events.GenerationFailed(subject="node1", message="node1 is gone", time=START + 2.5))
     assert timeline.refresh()
     assert not timeline.refresh()
-    step_seconds = Series("node1", "step_seconds", part="0")
-    assert list(timeline.series()) == [step_seconds, Series("node1", "loss", part="0")]
+    step_seconds = SeriesKey("node1", "step_seconds", part="0")
+    assert list(timeline.series()) == [step_seconds, SeriesKey("node1", "loss", part="0")]
     track = timeline.track(step_seconds)
     np.testing.assert_allclose(track.values, [0.1, 0.2, np.nan, 0.3, 0.4])
     assert timeline.step_at(START + 2.6) == StepAt(3)
@@ -138,7 +138,7 @@ def test_between_two_starts_the_run_was_stopped(run: OpenRun) -> None:
 def test_a_long_step_is_not_a_gap(run: OpenRun) -> None:
     for step, second in enumerate((1, 2, 3, 4, 14, 15)):
         run.append(measurement("step_seconds", 1.0, step, second))
-    assert not np.isnan(Timeline(run.folder).track(Series("node1", "step_seconds", part="0")).values).any()
+    assert not np.isnan(Timeline(run.folder).track(SeriesKey("node1", "step_seconds", part="0")).values).any()
 
 
 def test_events_are_marks(run: OpenRun) -> None:
@@ -177,7 +177,7 @@ def test_long_pauses_are_marked_where_they_begin(run: OpenRun) -> None:
 
 
 def test_pauses_of_several_ports_are_one_mark(run: OpenRun) -> None:
-    layout = tuple(Series("node1", "pause_rx_us", port, "3") for port in ("eth1", "eth2"))
+    layout = tuple(SeriesKey("node1", "pause_rx_us", port, "3") for port in ("eth1", "eth2"))
     totals = [0, 0]
     with SeriesWriter(run.folder) as writer:
         for second in range(60):
@@ -205,7 +205,7 @@ def test_pauses_are_the_same_for_a_timeline_that_follows_the_run(run: OpenRun) -
 
 
 def test_pauses_of_a_switch_that_is_sampled_slowly_are_one_mark(run: OpenRun) -> None:
-    layout = (Series("nexus", "switch_pause_tx_frames", "Ethernet1/1"),)
+    layout = (SeriesKey("nexus", "switch_pause_tx_frames", "Ethernet1/1"),)
     with SeriesWriter(run.folder) as writer:
         for number in range(40):
             writer.append(Sample("nexus", START + 5.1 * number, layout, [max(0, number - 10) * 50_000]))

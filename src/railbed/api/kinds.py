@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from railbed.store import RunKind, RunSummary, is_own_folder, record_lines
+from railbed.model import events
+from railbed.model.record import Event
+from railbed.store import RunKind, RunSummary, is_own_folder, read_records
 from railbed.store.run import SERIES
 from railbed.store.submitted import was_submitted
 
 STARTS_TRAINING = "`railbed train` starts one"
-BEGAN = (b'"name":"training"',)
-CHECKPOINTS = (b'"name":"checkpoint"', b'"name":"resumed"')
-WEIGHTS = (*CHECKPOINTS, b'"name":"exported"')
+BEGAN = (events.TrainingStarted,)
+CHECKPOINTS = (events.CheckpointSaved, events.Resumed)
+WEIGHTS = (*CHECKPOINTS, events.WeightsWritten)
 
 
 def has_checkpoint(folder: Path) -> bool:
@@ -19,9 +21,9 @@ def has_checkpoint(folder: Path) -> bool:
     return _has_record(folder, CHECKPOINTS)
 
 
-def _has_record(folder: Path, names: tuple[bytes, ...]) -> bool:
+def _has_record(folder: Path, kinds: tuple[type[Event], ...]) -> bool:
     try:
-        return any(name in line for line in record_lines(folder) for name in names)
+        return any(True for _ in read_records(folder, *kinds))
     except OSError:
         return False
 

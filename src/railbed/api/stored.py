@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -19,8 +18,7 @@ from railbed.store import (
     Store,
     find_run,
     list_runs,
-    read_record,
-    record_lines,
+    read_records,
     summary_of,
     to_line,
 )
@@ -70,10 +68,8 @@ class Run:
         return [finding for finding in self.findings() if finding.verdict is Verdict.FAIL]
 
     def records(self) -> Iterator[Record]:
-        """Yield its records; those of a later version of railbed, and damaged ones, are left out."""
-        for line in record_lines(self.folder):
-            with suppress(ValueError):
-                yield read_record(line)
+        """Return its records; those of a later version of railbed, and damaged ones, are left out."""
+        return read_records(self.folder)
 
     def findings(self) -> list[Finding]:
         """Return its findings."""
@@ -81,7 +77,7 @@ class Run:
 
     def measurements(self, name: str = "") -> list[Measurement]:
         """Return its measurements, or those of a name."""
-        return [measurement for measurement in self._all(Measurement) if name in ("", measurement.name)]
+        return self._all(Measurement, name)
 
     def changes(self) -> list[Change]:
         """Return its changes."""
@@ -116,8 +112,9 @@ class Run:
 
         yield from Samples(Timeline(self.folder), interval).complete(all_of_it=self.status != "running")
 
-    def _all(self, kind: type[R]) -> list[R]:
-        return [record for record in self.records() if isinstance(record, kind)]
+    def _all(self, kind: type[R], name: str = "") -> list[R]:
+        names = [name] if name else []
+        return [record for record in read_records(self.folder, kind, names=names) if isinstance(record, kind)]
 
 
 def runs(*, store: Store | None = None) -> list[Run]:

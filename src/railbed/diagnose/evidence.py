@@ -13,8 +13,8 @@ from typing import Protocol
 
 from railbed.model.cabling import cables, port_key
 from railbed.model.cluster import Cluster, Node, Policy, Port, Switch, SwitchPort
+from railbed.model.meters import SeriesKey
 from railbed.model.record import WRONG, Finding
-from railbed.model.series import Series
 from railbed.rules.judgement import Span
 from railbed.rules.rule import NotJudged
 from railbed.rules.signal import Signal
@@ -31,9 +31,9 @@ class RunTimeline(Protocol):
     def end(self) -> float: ...
     @property
     def unstored(self) -> str: ...
-    def series(self) -> Sequence[Series]: ...
-    def track(self, series: Series) -> Track: ...
-    def growth(self, series: Series) -> Growth: ...
+    def series(self) -> Sequence[SeriesKey]: ...
+    def track(self, series: SeriesKey) -> Track: ...
+    def growth(self, series: SeriesKey) -> Growth: ...
     def starts(self) -> Sequence[float]: ...
     def marks(self) -> Sequence[Mark]: ...
     def findings(self) -> Sequence[Finding]: ...
@@ -92,7 +92,7 @@ class _DeviceView(_Place):
 
     def try_read(self, meter: str, part: str = "") -> Signal | None:
         """Return a series of the device itself; None if it was not measured."""
-        return self.evidence.signal(Series(self.name, meter, "", part))
+        return self.evidence.signal(SeriesKey(self.name, meter, "", part))
 
 
 @dataclass(frozen=True)
@@ -130,11 +130,11 @@ class PortView(_Place):
 
     def try_read(self, meter: str, part: str = "") -> Signal | None:
         """Return a series of the port."""
-        return self.evidence.signal(Series(self.name, meter, self.port.netdev, part))
+        return self.evidence.signal(SeriesKey(self.name, meter, self.port.netdev, part))
 
     def growth(self, meter: str) -> Growth | None:
         """Return by how much a counter of the port grew, also over gaps; None if it was not measured."""
-        series = Series(self.name, meter, self.port.netdev)
+        series = SeriesKey(self.name, meter, self.port.netdev)
         return self.evidence.timeline.growth(series) if self.evidence.signal(series) else None
 
 
@@ -255,21 +255,21 @@ class Evidence:
         )
 
     @cached_property
-    def _by_meter(self) -> Mapping[str, Sequence[Series]]:
-        index: dict[str, list[Series]] = {}
+    def _by_meter(self) -> Mapping[str, Sequence[SeriesKey]]:
+        index: dict[str, list[SeriesKey]] = {}
         for series in self.timeline.series():
             index.setdefault(series.meter, []).append(series)
         return index
 
     @cached_property
-    def _signals(self) -> dict[Series, Signal]:
+    def _signals(self) -> dict[SeriesKey, Signal]:
         return {}
 
-    def of_meter(self, meter: str) -> Sequence[Series]:
+    def of_meter(self, meter: str) -> Sequence[SeriesKey]:
         """Return every series of a meter."""
         return self._by_meter.get(meter, ())
 
-    def signal(self, series: Series) -> Signal | None:
+    def signal(self, series: SeriesKey) -> Signal | None:
         """Return a series; None if it was not measured, or never had a value."""
         if series not in self._signals:
             if series not in self.of_meter(series.meter):

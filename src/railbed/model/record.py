@@ -1,6 +1,6 @@
 """Records: everything that a verb emits. As JSON a record has its `kind`; names and fields, once released, stay.
 
-`events/` lists every event, `measures.py` every measurement.
+`events/` lists every event, `meters.py` every measurement.
 """
 
 from __future__ import annotations
@@ -77,11 +77,6 @@ class Finding:
         A job that Slurm starts again numbers its generations anew, in the same records.
         """
         return self.generation is not None and self.generation == generation and 0 <= self.time - time <= CHECK_SECONDS
-
-
-OF_STATE = frozenset({"validation_loss", "peak_memory_bytes"})
-"""Measurements of the state after a step: ranks that resume from it emit them before their first step, or without any
-step if it was the last."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from railbed.model.measures import MEASURES
+from railbed.model.meters import RECORDED
 from railbed.model.record import Measurement
 from railbed.model.statistics import median
 from railbed.present.wording import JOIN
 
-SHOWN = {measure.name: measure.title for measure in MEASURES.values() if measure.title}
+SHOWN = {meter.name: meter.title for meter in RECORDED.values() if meter.title}
 MIDDLE = (None, "p50")
 
 

@@ -14,7 +14,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from railbed.model.series import Meter, Series
+from railbed.model.meters import Meter, SeriesKey
 from railbed.model.text.amount import duration, number, size
 from railbed.rules.judgement import Span
 
@@ -33,7 +33,7 @@ LEAST_SECONDS = 5.0
 class Signal:
     """The rates of a counter, or the values of a gauge."""
 
-    series: Series
+    series: SeriesKey
     meter: Meter
     times: Numbers
     values: Numbers

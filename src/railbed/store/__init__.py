@@ -4,9 +4,17 @@ Read `writing.py` first.
 """
 
 from railbed.store.find import ANY_RUN, NEWEST, RunKind, find_run, similar_names, summary_of
-from railbed.store.follow import follow
 from railbed.store.process import Process, ask_to_end
-from railbed.store.records import read_record, to_line
+from railbed.store.records import (
+    NewLines,
+    RecordReader,
+    follow,
+    measurement_name,
+    read_record,
+    read_records,
+    record_lines,
+    to_line,
+)
 from railbed.store.run import (
     RunSummary,
     Status,
@@ -14,10 +22,8 @@ from railbed.store.run import (
     is_being_written,
     is_own_folder,
     list_runs,
-    read_records,
     read_run,
     read_run_in,
-    record_lines,
     remove_run,
     replacing,
     runs_folder,
@@ -29,8 +35,10 @@ __all__ = [
     "ANY_RUN",
     "CONTINUED",
     "NEWEST",
+    "NewLines",
     "OpenRun",
     "Process",
+    "RecordReader",
     "RunKind",
     "RunSummary",
     "Status",
@@ -42,6 +50,7 @@ __all__ = [
     "is_being_written",
     "is_own_folder",
     "list_runs",
+    "measurement_name",
     "new_run",
     "open_run",
     "read_record",

@@ -23,8 +23,8 @@ from railbed.errors import UsageError, os_reason
 from railbed.model.events import TrainingStarted
 from railbed.model.private import for_us_alone
 from railbed.model.regular import read_regular
-from railbed.store.records import read_record
-from railbed.store.run import ABOUT, CLUSTER, PRIVATE, read_about, record_lines, write_atomically
+from railbed.store.records import read_record, record_lines
+from railbed.store.run import ABOUT, CLUSTER, PRIVATE, read_about, write_atomically
 
 PROOF = "proof.json"
 KEY = "run-key"
@@ -98,6 +98,7 @@ def has_own_training(folder: Path) -> bool:
 
 def first_training(folder: Path) -> tuple[bytes, TrainingStarted] | None:
     """Return the first event of a training, as its line and parsed."""
+    # Every line is parsed: what is proven must not depend on the form in which somebody wrote a line before it.
     with suppress(OSError):
         for line in record_lines(folder):
             with suppress(ValueError):

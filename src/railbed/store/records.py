@@ -1,17 +1,32 @@
-"""A record as its line, and back."""
+"""Records as lines, and the one reader of those of a run.
+
+A run of days has millions of records, most of them measurements, and parsing takes far longer than looking at bytes. So
+readers name the records that they want, and only lines that may have such a record are parsed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+import os
+from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Annotated, Any, Literal
+from pathlib import Path
+from typing import Annotated, Any, BinaryIO, Literal
 
 from pydantic import Field, TypeAdapter
 from pydantic_core import to_json
 
 from railbed.model import events
 from railbed.model.record import Change, Event, Finding, Measurement, Record
+from railbed.model.regular import open_regular
+from railbed.store.run import RECORDS, is_being_written
+
+POLL_SECONDS = 0.2
+LINES_AT_ONCE = 500
+_BLOCK = 1 << 20
+_NAME = b'{"name":"'
+_MEASUREMENT = (b'"kind":"measurement"}\n', b'"kind":"measurement"}')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,3 +61,129 @@ def to_line(record: Record) -> bytes:
         return to_json(record)
     head = {"name": record.name, "subject": record.subject, "message": record.message}
     return to_json({**head, "data": record.data, "time": record.time, "kind": "event"})
+
+
+def measurement_name(line: bytes) -> bytes:
+    """Return the name of the measurement in a line; empty if it has another record, or another form than `to_line`."""
+    if line.startswith(_NAME) and line.endswith(_MEASUREMENT):
+        return line[len(_NAME) : line.find(b'"', len(_NAME))]
+    return b""
+
+
+class RecordReader:
+    """Reads lines, and parses those that may have a record of these kinds, without some; all kinds if there are none.
+
+    Of measurements, `names` and `rank` select those with such a name and label. A line in another form than that of
+    `to_line` is parsed to see what it has. Damaged lines are counted as far as they are parsed.
+    """
+
+    def __init__(
+        self,
+        kinds: Collection[type[Record]] = (),
+        *,
+        without: Collection[type[Event]] = (),
+        names: Collection[str] = (),
+        rank: int | None = None,
+    ) -> None:
+        self.unreadable = 0
+        """Lines that are damaged, or unknown to this version."""
+        self._selects = bool(kinds or without or names or rank is not None)
+        self._kinds = tuple(kinds) or (Finding, Measurement, Change, Event)
+        self._without = tuple(without)
+        self._names, self._rank = frozenset(names), rank
+        self._measured = {name.encode() for name in names} if Measurement in self._kinds else None
+        self._rank_marks = () if rank is None else (b'"rank":%d,' % rank, b'"rank":%d}' % rank)
+        listed = {kind.name.encode() for kind in self._kinds if issubclass(kind, Event) and kind is not Event}
+        self._events = None if Event in self._kinds else listed
+        self._ignored = {kind.name.encode() for kind in without}
+
+    def read(self, line: bytes) -> Record | None:
+        """Return the record of a line; None if it is unreadable, or not of those that are wanted."""
+        if self._selects and not self._may_match(line):
+            return None
+        try:
+            record = read_record(line)
+        except ValueError:
+            self.unreadable += 1
+            return None
+        return record if not self._selects or self._matches(record) else None
+
+    def _may_match(self, line: bytes) -> bool:
+        if not line.startswith(_NAME):
+            return True
+        name = line[len(_NAME) : line.find(b'"', len(_NAME))]
+        if not line.endswith(_MEASUREMENT):
+            return name not in self._ignored if self._events is None else name in self._events
+        if self._measured is None or (self._measured and name not in self._measured):
+            return False
+        return not self._rank_marks or any(mark in line for mark in self._rank_marks)
+
+    def _matches(self, record: Record) -> bool:
+        if not isinstance(record, self._kinds) or isinstance(record, self._without):
+            return False
+        if not isinstance(record, Measurement):
+            return True
+        is_named = not self._names or record.name in self._names
+        return is_named and (self._rank is None or record.labels.get("rank") == self._rank)
+
+
+class NewLines:
+    """The complete lines of a file that may be growing, each once; what is incomplete is kept until its end arrives."""
+
+    def __init__(self) -> None:
+        self._offset = 0
+        self._part = b""
+
+    def read(self, file: BinaryIO) -> Iterator[bytes]:
+        """Yield the lines that were completed since the last time, without their line breaks."""
+        while data := os.pread(file.fileno(), _BLOCK, self._offset):
+            self._offset += len(data)
+            *lines, self._part = (self._part + data).split(b"\n")
+            yield from lines
+
+
+def record_lines(folder: Path) -> Iterator[bytes]:
+    """Yield the lines of a run's records, with their line breaks; an incomplete last line is ignored."""
+    with open_regular(folder / RECORDS) as file:
+        for line in file:
+            if line.endswith(b"\n"):
+                yield line
+
+
+def read_records(
+    folder: Path, *kinds: type[Record], names: Collection[str] = (), rank: int | None = None
+) -> Iterator[Record]:
+    """Yield the records of a run, or those that `RecordReader` selects; those that are unreadable are left out."""
+    reader = RecordReader(kinds, names=names, rank=rank)
+    for line in record_lines(folder):
+        if (record := reader.read(line)) is not None:
+            yield record
+
+
+async def follow(
+    folder: Path,
+    *kinds: type[Record],
+    names: Collection[str] = (),
+    rank: int | None = None,
+    in_progress: Callable[[Path], bool] | None = None,
+) -> AsyncGenerator[Record, None]:
+    """Yield the same records of a run in progress as they are written, until the run has ended, normally or not.
+
+    `in_progress` decides whether more may follow; by default, whether the process that writes the run is alive.
+    """
+    reader, lines, more = RecordReader(kinds, names=names, rank=rank), NewLines(), True
+    try:
+        file = open_regular(folder / RECORDS)
+    except FileNotFoundError:
+        return
+    with file:
+        while more:
+            # Checked before reading, so that nothing written just before the end is missed.
+            more = (in_progress or is_being_written)(folder)
+            for count, line in enumerate(lines.read(file), 1):
+                if (record := reader.read(line)) is not None:
+                    yield record
+                if count % LINES_AT_ONCE == 0:
+                    await asyncio.sleep(0)  # a long history must not delay Ctrl-C
+            if more:
+                await asyncio.sleep(POLL_SECONDS)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import json
 import os
 import re
 import secrets
@@ -19,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, Literal
+from typing import Annotated, BinaryIO, Literal
 
 from pydantic import BeforeValidator, TypeAdapter
 
@@ -89,26 +88,6 @@ def read_run(name: str) -> RunSummary:
     if summary is None:
         raise UsageError(f"there is no run {name} in {runs_folder()}", hint="`railbed runs` lists them")
     return summary
-
-
-def read_records(name: str) -> Iterator[dict[str, Any]]:
-    """Yield the records of a run as plain values; lines that are not records are ignored."""
-    read_run(name)
-    for line in record_lines(runs_folder() / name):
-        try:
-            record = json.loads(line)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(record, dict):
-            yield record
-
-
-def record_lines(folder: Path) -> Iterator[bytes]:
-    """Yield the lines of a run's records; an incomplete last line is ignored."""
-    with open_regular(folder / RECORDS) as file:
-        for line in file:
-            if line.endswith(b"\n"):
-                yield line
 
 
 def read_run_in(folder: Path) -> RunSummary | None:

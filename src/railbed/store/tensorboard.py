@@ -21,13 +21,11 @@ from typing import BinaryIO
 
 from railbed.errors import os_reason
 from railbed.model.events import GenerationStarted
+from railbed.model.meters import RECORDED, is_of_state
 from railbed.model.private import for_us_alone
-from railbed.model.record import OF_STATE, Measurement, Record
+from railbed.model.record import Measurement, Record
 
 FOLDER = "tensorboard"
-COUNTS = ("tokens", "trained_tokens")
-OF_ALL = ("loss", "validation_loss", "learning_rate", "gradient_norm", "loss_scale", "tokens_per_second", *COUNTS)
-"""Measured once for all ranks."""
 FLUSH_SECONDS = 1.0
 VARINT, DOUBLE, BYTES, SINGLE = 0, 1, 2, 5
 """How protocol buffers store a field."""
@@ -78,7 +76,7 @@ class TensorBoardLogs:
 
     def _write(self, record: Measurement, step: int) -> None:
         if self._file is None:
-            self._file = self._begin_file(step + 1 if record.name in OF_STATE else step)
+            self._file = self._begin_file(step + 1 if is_of_state(record.name) else step)
         if self._point != (step, record.time):
             self._write_point()
             self._point = step, record.time
@@ -113,7 +111,8 @@ class TensorBoardLogs:
 
 def _tag(record: Measurement) -> str:
     rank = record.labels.get("rank")
-    return record.name if record.name in OF_ALL or rank is None else f"{record.name}/rank{rank}"
+    meter = RECORDED.get(record.name)
+    return record.name if rank is None or (meter and meter.once) else f"{record.name}/rank{rank}"
 
 
 def _begin(step: int) -> bytes:

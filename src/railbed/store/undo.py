@@ -19,11 +19,11 @@ from railbed.model.events import ChangeStarted, DeviceChanged
 from railbed.model.events.configure import Outcome
 from railbed.model.fix import Fix
 from railbed.model.private import for_us_alone
-from railbed.model.record import Change, Finding, Record
+from railbed.model.record import Change, Finding
 from railbed.model.regular import read_regular
 from railbed.store.proof import Unprovable, is_proven, prove, upcoming
-from railbed.store.records import read_record
-from railbed.store.run import RECORDS, RunSummary, list_runs, read_run_in, record_lines, runs_folder
+from railbed.store.records import read_records
+from railbed.store.run import RECORDS, RunSummary, list_runs, read_run_in, runs_folder
 from railbed.store.undo_steps import invalid_part
 
 FILE = "undo.jsonl"
@@ -135,7 +135,7 @@ def read_attempts(run: Path) -> dict[str, Attempt]:
     except UsageError:
         saved = None  # it may have changed any device
     attempts: dict[str, Attempt] = {}
-    for record in _records(run, b"change"):
+    for record in read_records(run, ChangeStarted, DeviceChanged):
         if isinstance(record, ChangeStarted | DeviceChanged):
             attempts[record.subject] = Attempt(
                 device=record.subject,
@@ -151,21 +151,13 @@ def read_results(run: Path) -> tuple[list[Change], list[Finding]]:
     changes: list[Change] = []
     findings: list[Finding] = []
     changed = False
-    for record in _records(run, b'"device_changed"', b'"finding"', b'"change"'):
+    for record in read_records(run, DeviceChanged, Finding, Change):
         changed = changed or isinstance(record, DeviceChanged)
         if isinstance(record, Change):
             changes.append(record)
         elif changed and isinstance(record, Finding):
             findings.append(record)
     return changes, findings
-
-
-def _records(run: Path, *words: bytes) -> Iterator[Record]:
-    """Yield the readable records of a run that contain one of some words."""
-    for line in record_lines(run):
-        if any(word in line for word in words):
-            with suppress(ValueError):
-                yield read_record(line)
 
 
 def unfinished_changes(cluster: str, parent: Path | None = None) -> dict[str, Unfinished]:

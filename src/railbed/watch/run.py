@@ -9,9 +9,9 @@ from contextlib import aclosing
 from railbed.fleet import Fleet
 from railbed.fleet.sample import sample
 from railbed.model.cluster import Cluster
+from railbed.model.meters import Sample
 from railbed.model.progress import progress
 from railbed.model.record import Record
-from railbed.model.series import Sample
 
 
 async def watch(

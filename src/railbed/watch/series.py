@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from railbed.errors import UsageError
 from railbed.fleet.sample import SHORTEST_SECONDS
-from railbed.model.series import Sample
+from railbed.model.meters import Sample
 
 if TYPE_CHECKING:
     from railbed.store.series import SeriesWriter

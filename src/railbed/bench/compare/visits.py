@@ -15,7 +15,7 @@ from railbed.errors import UsageError
 from railbed.model.cluster import Cluster
 from railbed.model.events import FirstVisitDone
 from railbed.model.record import Measurement
-from railbed.store import RunSummary, read_record, read_run_in, record_lines
+from railbed.store import RunSummary, read_records, read_run_in
 from railbed.store.run_cluster import cluster_to_read
 
 """The last event of a first visit: the experiment, and the measured paths."""
@@ -100,14 +100,10 @@ def _records(folder: Path) -> tuple[FirstVisitDone | None, list[Measurement]]:
     """Return the last event of a first visit, and the values of its arm."""
     visit: FirstVisitDone | None = None
     values: list[Measurement] = []
-    for line in record_lines(folder):
-        try:
-            record = read_record(line)
-        except ValueError:
-            continue
+    for record in read_records(folder, FirstVisitDone, Measurement, names=[ARM_VALUE]):
         if isinstance(record, FirstVisitDone):
             visit = record
-        elif isinstance(record, Measurement) and record.name == ARM_VALUE:
+        elif isinstance(record, Measurement):
             values.append(record)
     return visit, values
 

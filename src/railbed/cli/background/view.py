@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from pathlib import Path
 
 from railbed.api.exits import BUG
@@ -12,13 +12,7 @@ from railbed.cli.background.runs import OUTPUT, to_resume
 from railbed.cli.screens.base import Screen
 from railbed.cli.screens.train_summary import KEPT
 from railbed.errors import DeviceError
-from railbed.model.record import Record
-from railbed.store import RunSummary, follow, read_record
-
-MEASUREMENT = b'"kind":"measurement"'
-FIRST_RANK = b'"rank":0,'
-DRAWN = tuple(f'"name":"{name}"'.encode() for name in KEPT)
-"""The measurements that a training's screen shows; reading all of them takes minutes for a run of several days."""
+from railbed.store import RunSummary, follow
 
 
 class Died(DeviceError):
@@ -29,22 +23,10 @@ async def show_records(
     folder: Path, screen: Screen, *, only_drawn: bool, in_progress: Callable[[Path], bool] | None = None
 ) -> None:
     """Show the records of a run, as they are written, until it ends; with `only_drawn`, those that a training shows."""
-    async with aclosing(follow(folder, in_progress=in_progress)) as lines:
-        async for line in lines:
-            record = _parse_line(line) if not only_drawn or _is_drawn(line) else None
-            if record is not None:
-                screen.show(record)
-
-
-def _is_drawn(line: bytes) -> bool:
-    return MEASUREMENT not in line or (FIRST_RANK in line and any(name in line for name in DRAWN))
-
-
-def _parse_line(line: bytes) -> Record | None:
-    """Return the record of a line; None if it is damaged, or from a later version of railbed."""
-    with suppress(ValueError):
-        return read_record(line)
-    return None
+    names, rank = (KEPT, 0) if only_drawn else ((), None)
+    async with aclosing(follow(folder, names=names, rank=rank, in_progress=in_progress)) as records:
+        async for record in records:
+            screen.show(record)
 
 
 def conclude(folder: Path, summary: RunSummary) -> int:

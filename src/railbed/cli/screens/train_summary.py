@@ -5,7 +5,7 @@ from __future__ import annotations
 from railbed.model import events
 from railbed.model.record import Measurement, Record
 from railbed.model.text.amount import duration, plural, size
-from railbed.report.reading.series import MeasuringRank, Series, ends
+from railbed.report.reading.series import MeasuringRank, StepSeries, ends
 
 KEPT = ("loss", "tokens_per_second", "step_seconds", "bytes_sent", "allreduce_exposed_seconds")
 SUMMARISED = ("loss", "tokens_per_second", "allreduce_exposed_seconds")
@@ -18,7 +18,7 @@ class TrainSummary:
 
     def __init__(self) -> None:
         begins: dict[int, int] = {}
-        self._series = {name: Series("", begins=begins) for name in SUMMARISED}
+        self._series = {name: StepSeries("", begins=begins) for name in SUMMARISED}
         self._generation = 0
         self.steps_taken = 0
         """The last step that was taken."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from railbed.model.series import METERS, Series
+from railbed.model.meters import METERS, SeriesKey
 from railbed.store.timeline import Timeline
 
 BUCKETS = 240
@@ -64,7 +64,7 @@ class Window:
     def __init__(self, timeline: Timeline, start: float, end: float) -> None:
         self._timeline = timeline
         self._start, self._end = start, end
-        self._series: dict[str, dict[str, list[Series]]] = defaultdict(lambda: defaultdict(list))
+        self._series: dict[str, dict[str, list[SeriesKey]]] = defaultdict(lambda: defaultdict(list))
         for series in timeline.series():
             self._series[series.device][series.meter].append(series)
 

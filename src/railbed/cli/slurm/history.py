@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from railbed.model import events
 from railbed.model.record import Record
-from railbed.store import read_record, record_lines
+from railbed.store import read_records
 
-READ = tuple(f'"name":"{name}"'.encode() for name in ("training", "checkpoint", "checkpoint_copied", "resuming"))
-"""Marks of the few records that matter here; most others are measurements."""
+READ = (events.TrainingStarted, events.CheckpointSaved, events.CheckpointCopied, events.Resuming)
 
 
 @dataclass(slots=True)
@@ -50,13 +48,6 @@ def read_history(folder: Path) -> History:
     """Return what the records of a run contain about its earlier starts."""
     history = History()
     with suppress(FileNotFoundError):
-        for record in _records(record_lines(folder)):
+        for record in read_records(folder, *READ):
             history.take(record)
     return history
-
-
-def _records(lines: Iterable[bytes]) -> Iterator[Record]:
-    for line in lines:
-        if any(mark in line for mark in READ):
-            with suppress(ValueError):  # damaged, or of another version
-                yield read_record(line)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from railbed.diagnose.evidence import Evidence
-from railbed.model.series import Series
+from railbed.model.meters import SeriesKey
 from railbed.rules.judgement import Span
 
 SHARE_OF_WORST = 0.25
@@ -45,7 +45,7 @@ def _each(evidence: Evidence, span: Span) -> Iterator[PeerTraffic]:
     for sent in evidence.all_of("tcp_peer_segments"):
         series = sent.series
         again, needless = (
-            evidence.signal(Series(series.device, meter, series.port, series.part))
+            evidence.signal(SeriesKey(series.device, meter, series.port, series.part))
             for meter in ("tcp_peer_retransmits", "tcp_peer_needless")
         )
         if again is not None and series.part in nodes:

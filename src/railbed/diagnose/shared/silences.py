@@ -20,7 +20,7 @@ def sampled_times(evidence: Evidence, device: str) -> Numbers:
     """Return when a device was sampled; empty if it never was."""
     times: list[Numbers] = []
     for series in evidence.timeline.series():
-        if series.device == device and meter_of(series.meter).part != "rank" and (signal := evidence.signal(series)):
+        if series.device == device and meter_of(series.meter).of != "rank" and (signal := evidence.signal(series)):
             times.append(signal.times[np.isfinite(signal.values)])
             if len(times) == 3:  # the series of a device are sampled together
                 break

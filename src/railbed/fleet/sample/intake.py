@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from railbed.errors import RailbedError
 from railbed.model import events
+from railbed.model.meters import Sample
 from railbed.model.record import Event
-from railbed.model.series import Sample
 
 Take = Callable[[Sample], None]
 Emit = Callable[[Event], None]

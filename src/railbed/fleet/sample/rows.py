@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from railbed.fleet.sample.clock import Alignment, ControlClock, WallClock
 from railbed.fleet.sample.intake import Emit, Intake
 from railbed.model import events
+from railbed.model.meters import Sample, SeriesKey
 from railbed.model.record import Event
-from railbed.model.series import Sample, Series
 from railbed.model.text.printable import printable
 from railbed.parsing.counters import Answer, Counted, Fault, ForeignConnection, Layout, LayoutLine, Line, Row
 
@@ -27,9 +27,9 @@ class ReaderState:
     clock: ControlClock
     intake: Intake
     emit: Emit
-    counted: dict[Series, Counted] = field(default_factory=dict)
+    counted: dict[SeriesKey, Counted] = field(default_factory=dict)
     """Counters that wrap early."""
-    series: tuple[Series, ...] = ()
+    series: tuple[SeriesKey, ...] = ()
 
 
 class RowReader:

@@ -15,8 +15,8 @@ from railbed.fleet.sample.rows import ReaderState
 from railbed.fleet.sample.switches import SwitchSampler
 from railbed.model import events
 from railbed.model.cluster import Cluster
+from railbed.model.meters import Sample
 from railbed.model.record import Event
-from railbed.model.series import Sample
 
 SHORTEST_SECONDS, LONGEST_SECONDS = 0.1, 60.0
 CLOCK_SECONDS = 0.5

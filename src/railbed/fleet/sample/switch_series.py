@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
-from railbed.model.series import Series
+from railbed.model.meters import SeriesKey
 from railbed.parsing.nexus.queuing import PortQueues, SwitchQueues
 from railbed.probes.nexus.errors import PortErrors
 from railbed.probes.nexus.interface import Interfaces
@@ -24,7 +24,7 @@ OF_INTERFACES = {"rx_bytes": "switch_rx_bytes", "tx_bytes": "switch_tx_bytes"}
 OF_ERRORS = {"fcs_err": "switch_crc_errors", "stomped_crc": "switch_stomped_packets", "giants": "switch_giants"}
 PHYSICAL, INTERNAL = "Ethernet", "ii"
 """Between the parts of a modular switch are ports as well, such as `ii1/1/1`."""
-Values = Iterator[tuple[Series, int]]
+Values = Iterator[tuple[SeriesKey, int]]
 
 
 def series_of(switch: str, facts: Mapping[str, object], cabled: Collection[str]) -> Values:
@@ -40,7 +40,7 @@ def series_of(switch: str, facts: Mapping[str, object], cabled: Collection[str])
     for reading in facts.values():
         for meter, port, part, value in _values(reading):
             if port in ports or port.startswith(INTERNAL):
-                yield Series(switch, meter, port, part), value
+                yield SeriesKey(switch, meter, port, part), value
 
 
 def _values(reading: object) -> Iterator[tuple[str, str, str, int]]:

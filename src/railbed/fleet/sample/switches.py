@@ -16,11 +16,11 @@ from railbed.fleet.sample.switch_series import series_of
 from railbed.fleet.worker import Call, Failed, Returned, Worker
 from railbed.model import events
 from railbed.model.cluster import Cluster
+from railbed.model.meters import MISSING, Sample, SeriesKey
 from railbed.model.output import Output
 from railbed.model.probe import Probe
 from railbed.model.reading import Unknown
 from railbed.model.record import Event
-from railbed.model.series import MISSING, Sample, Series
 from railbed.probes.nexus import errors, interface, pfc, pfc_detail, queuing, watchdog
 from railbed.probes.outputs import parse_output
 from railbed.transport.base import Command
@@ -45,7 +45,7 @@ class SwitchSampler:
     switch: str
     interval: float
     intake: Intake
-    _layout: tuple[Series, ...] = ()
+    _layout: tuple[SeriesKey, ...] = ()
     _answered: set[str] = field(default_factory=set)
     """Probes that the switch has answered before."""
     _refusals: int = 0

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from ipaddress import IPv4Address
 from typing import NamedTuple
 
-from railbed.model.series import METERS, MISSING, Series
+from railbed.model.meters import METERS, MISSING, SeriesKey
 from railbed.parsing.counters.lines import LayoutLine
 from railbed.parsing.counters.names import SOURCES, Target
 
@@ -33,7 +33,7 @@ class Layout:
     """Series of a device, and where their values are in a row."""
 
     def __init__(self, device: str, line: LayoutLine) -> None:
-        columns: dict[Series, tuple[_Column, Target]] = {}
+        columns: dict[SeriesKey, tuple[_Column, Target]] = {}
         for index, (source, port, name) in enumerate(line.columns()):
             counter, _, peer = name.partition("@") if source == "tcp_peer" else (name, "", "")
             target = SOURCES.get(source, {}).get(counter)
@@ -41,7 +41,7 @@ class Layout:
                 continue
             meter = METERS[target.meter]
             part = port if source == "gpu" else peer or target.part
-            series = Series(device, target.meter, port if meter.per_port else "", part)
+            series = SeriesKey(device, target.meter, port if meter.per_port else "", part)
             columns.setdefault(series, (_Column(index, target.factor), target))
         self.width = line.width
         self.series = tuple(columns)
@@ -61,7 +61,7 @@ class Layout:
             values.append(scaled if 0 <= scaled <= LARGEST else MISSING)
         return values
 
-    def widen(self, values: list[int], last: dict[Series, Counted]) -> None:
+    def widen(self, values: list[int], last: dict[SeriesKey, Counted]) -> None:
         """Continue counters that wrap at their own width, as 32 bits of mlx5, at the width of their meter.
 
         `last` has the state of each, also from before a gap, and is updated.

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from railbed.model.series import METERS, Series
-from railbed.report.reading.charts import AxisLine, Chart
+from railbed.model.meters import METERS, SeriesKey
+from railbed.present.charts import Chart
 from railbed.store.series.data import Floats, Integers
 from railbed.store.timeline import Timeline
 
@@ -17,33 +18,46 @@ CONNECTED = 3
 """A line is interrupted after this many times the usual distance of its points without any."""
 
 
-def lines_of(timeline: Timeline, chart: Chart) -> list[AxisLine]:
-    """Return a line for each device, those with the highest values first; none if nothing was sampled."""
-    by_device: dict[str, list[Series]] = {}
+@dataclass(frozen=True, slots=True)
+class AxisLine:
+    """A device on a chart: seconds since the start, and values; NaN is a gap."""
+
+    device: str
+    seconds: Sequence[float]
+    values: Sequence[float]
+    highest: float
+
+
+def lines_of(timeline: Timeline, chart: Chart, factor: float = 1.0) -> list[AxisLine]:
+    """Return a line for each device, those with the highest values first; none if nothing was sampled.
+
+    Values are in the unit of the chart, multiplied by a factor.
+    """
+    by_device: dict[str, list[SeriesKey]] = {}
     for series in timeline.series():
         if series.meter in chart.meters:
             by_device.setdefault(series.device, []).append(series)
-    lines = [_line(timeline, chart, device, series) for device, series in by_device.items()]
+    lines = [_line(timeline, chart, factor, device, series) for device, series in by_device.items()]
     lines = [line for line in lines if np.isfinite(line.highest)]
-    if chart.growth and not any(line.highest > 0 for line in lines):
+    if chart.quiet and not any(line.highest > 0 for line in lines):
         return []
     return sorted(lines, key=lambda line: line.highest, reverse=True)
 
 
-def _line(timeline: Timeline, chart: Chart, device: str, all_series: Sequence[Series]) -> AxisLine:
+def _line(timeline: Timeline, chart: Chart, factor: float, device: str, all_series: Sequence[SeriesKey]) -> AxisLine:
     low, high = np.full((2, POINTS), np.nan)
     for series in all_series:
         drawn = _in_intervals(timeline, series)
         low = _together(low, drawn[0], chart.highest)
         high = _together(high, drawn[1], chart.highest)
-    is_measured = METERS[all_series[0].meter].part == "rank"
+    is_measured = METERS[all_series[0].meter].of == "rank"
     breaks = _restarts(timeline) if is_measured else None
-    seconds, values = _points(timeline, low * chart.scale, high * chart.scale, breaks)
-    highest = float(np.fmax.reduce(high, initial=np.nan)) * chart.scale
+    seconds, values = _points(timeline, low * chart.scale * factor, high * chart.scale * factor, breaks)
+    highest = float(np.fmax.reduce(high, initial=np.nan)) * chart.scale * factor
     return AxisLine(device, seconds.tolist(), values.tolist(), highest)
 
 
-def _in_intervals(timeline: Timeline, series: Series) -> tuple[Floats, Floats]:
+def _in_intervals(timeline: Timeline, series: SeriesKey) -> tuple[Floats, Floats]:
     """Return the lowest and the highest value of a series in each interval of the axis."""
     drawn = timeline.drawn(series, timeline.start, timeline.end, POINTS)
     width = max((timeline.end - timeline.start) / POINTS, 1e-9)

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from railbed.errors import UsageError
 from railbed.model.events import Flow, FlowRates, GenerationStarted
-from railbed.model.record import OF_STATE, Change, Event, Finding, Measurement
+from railbed.model.meters import is_of_state
+from railbed.model.record import Change, Event, Finding, Measurement, Record
 from railbed.model.regular import read_regular
 from railbed.model.text.scrub import scrub
 from railbed.report.reading.clock import ForwardClock
 from railbed.report.reading.packets import flow_measurements
-from railbed.report.reading.series import MeasuringRank, Series
-from railbed.store import RunSummary, read_record, read_run_in, record_lines
+from railbed.report.reading.series import MeasuringRank, StepSeries
+from railbed.store import RecordReader, RunSummary, read_records, read_run_in, record_lines
 from railbed.store.run import CLUSTER, RECORDS, SERIES
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class RunData:
     """What `diagnose` concluded; None if the run has no time series."""
     changes: Sequence[Change] = ()
     events: Sequence[Event] = ()
-    series: Mapping[str, Series] = field(default_factory=dict)
+    series: Mapping[str, StepSeries] = field(default_factory=dict)
     """Measurements with a step, by name."""
     measurements: Sequence[Measurement] = ()
     """All others."""
@@ -70,29 +70,25 @@ class RunData:
 
 @dataclass(slots=True)
 class _RunReader:
-    """Reads lines one by one, so that a long run needs little memory."""
+    """Takes records one by one, so that a long run needs little memory."""
 
     clock: ForwardClock
     findings: list[Finding] = field(default_factory=list)
     at_restarts: list[Finding] = field(default_factory=list)
     changes: list[Change] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
-    series: dict[str, Series] = field(default_factory=dict)
+    series: dict[str, StepSeries] = field(default_factory=dict)
     measurements: list[Measurement] = field(default_factory=list)
-    unreadable: int = 0
     last_time: float | None = None
     _generation: int = 0
     _begins: dict[int, int] = field(default_factory=dict)
 
-    def take(self, line: bytes) -> None:
-        try:
-            record = read_record(line)
-        except ValueError:
-            self.unreadable += 1
+    def take(self, record: Record) -> None:
+        if isinstance(record, Measurement):
+            self._take_measurement(record)
             return
-        if not isinstance(record, Measurement):  # those have the times of nodes
-            self.last_time = self.clock.corrected(record.time)
-            record = replace(record, time=self.last_time)
+        self.last_time = self.clock.corrected(record.time)  # measurements have the times of nodes
+        record = replace(record, time=self.last_time)
         match record:
             case Finding(generation=None):
                 self.findings.append(record)
@@ -103,16 +99,16 @@ class _RunReader:
             case Event():
                 self._generation += isinstance(record, GenerationStarted)
                 self.events.append(record)
-            case Measurement(labels={"step": int(step)}):
-                self._take_step(record, step)
-            case Measurement():
-                self.measurements.append(record)
 
-    def _take_step(self, record: Measurement, step: int) -> None:
+    def _take_measurement(self, record: Measurement) -> None:
+        step = record.labels.get("step")
+        if not isinstance(step, int):
+            self.measurements.append(record)
+            return
         rank, node = record.labels.get("rank", 0), record.labels.get("node", "")
         series = self.series.get(record.name)
         if series is None:
-            series = Series(record.unit, record.source == "simulated", self._begins, record.name in OF_STATE)
+            series = StepSeries(record.unit, record.source == "simulated", self._begins, is_of_state(record.name))
             self.series[record.name] = series
         source = MeasuringRank(rank if isinstance(rank, int) else 0, str(node))
         if abs(step) < 1 << 62:
@@ -124,10 +120,11 @@ def read(folder: Path) -> RunData:
     summary = read_run_in(folder)
     if summary is None:
         raise UsageError(f"{folder} is not a run", hint="`railbed runs` lists runs")
-    reader = _RunReader(ForwardClock(summary.started))
+    lines, reader = RecordReader(), _RunReader(ForwardClock(summary.started))
     try:
         for line in record_lines(folder):
-            reader.take(line)
+            if (record := lines.read(line)) is not None:
+                reader.take(record)
     except FileNotFoundError:
         pass  # a run that died before its first record
     except OSError as error:
@@ -141,7 +138,7 @@ def read(folder: Path) -> RunData:
         events=reader.events,
         series=reader.series,
         measurements=reader.measurements,
-        unreadable=reader.unreadable,
+        unreadable=lines.unreadable,
         last_time=reader.last_time,
         set_back=reader.clock.set_back,
     )
@@ -160,13 +157,11 @@ def measurements_in(folder: Path) -> Iterator[Measurement]:
     """Yield every measurement of a run as recorded, including those of repeated steps, and the numbers of flows."""
     if not (folder / RECORDS).exists():
         return  # a run that died before its first record
-    for line in record_lines(folder):
-        with suppress(ValueError):
-            record = read_record(line)
-            if isinstance(record, Measurement):
-                yield record
-            elif isinstance(record, Flow | FlowRates):
-                yield from flow_measurements(record)
+    for record in read_records(folder, Measurement, Flow, FlowRates):
+        if isinstance(record, Measurement):
+            yield record
+        elif isinstance(record, Flow | FlowRates):
+            yield from flow_measurements(record)
 
 
 def _cluster_text(folder: Path) -> str:

@@ -50,7 +50,7 @@ class Points(NamedTuple):
 
 
 @dataclass(slots=True)
-class Series:
+class StepSeries:
     """Rows in the order of the file. A step that was repeated after a restart occurs twice."""
 
     unit: str
@@ -145,6 +145,6 @@ def ends(values: Sequence[float]) -> tuple[float, float]:
     return median(values[:width]), median(values[-width:])
 
 
-def empty(series: Mapping[str, Series], *names: str) -> bool:
+def empty(series: Mapping[str, StepSeries], *names: str) -> bool:
     """Whether none of these was measured."""
     return not any(name in series and len(series[name]) for name in names)

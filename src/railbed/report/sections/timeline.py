@@ -5,40 +5,28 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from railbed.present.charts import SUMMARIES, Chart
 from railbed.present.wording import plural, seconds
 from railbed.report.blocks import Block, Cell, Figure, Fold, Mark, Table, Text, Tone
 from railbed.report.figures import COLOURS, MOST_MARKS, label, plain
-from railbed.report.reading.charts import AxisLine, Chart
 from railbed.report.reading.run import RunData
 from railbed.report.section import Section
 from railbed.report.values import duration
 
 if TYPE_CHECKING:
+    from railbed.report.reading.axis import AxisLine
     from railbed.store.timeline import Mark as TimeMark
     from railbed.store.timeline import MarkKind, Timeline
 
 MOST_LINES = 8
-PAUSED = ("pause_rx_us", "pause_tx_us")
-PAUSES = ("pause_rx_frames", "pause_tx_frames", "switch_pause_rx_frames", "switch_pause_tx_frames")
-MARKED = ("rdma_ecn_marked_packets", "ip_ce_packets", "queue_ecn_marked_packets")
-QUEUES = ("queue_depth_bytes", "qdisc_backlog_bytes")
-REPEATED = ("tcp_retransmits", "rdma_retransmits", "rdma_out_of_sequence", "rdma_timeouts")
-DROPPED = ("qdisc_drops", "priority_rx_drops", "phy_rx_drops", "queue_drop_packets", "ingress_drop_packets")
-SENT = ("net_tx_bytes", "rdma_tx_bytes", "switch_tx_bytes")
-CHARTS = (
-    Chart("Loss", "nat", ("loss",), highest=True),
-    Chart("Step time", "s", ("step_seconds",), highest=True),
-    Chart("Waiting for the sum of the gradients", "s", ("allreduce_exposed_seconds",), highest=True),
-    Chart("Paused (PFC), share of the time", "%", PAUSED, scale=1e-4, highest=True, growth=True),
-    Chart("Pause frames", "/s", PAUSES, growth=True),
-    Chart("Packets marked as congested (ECN)", "/s", MARKED, growth=True),
-    Chart("Congestion notifications sent (CNP)", "/s", ("rdma_cnp_sent",), growth=True),
-    Chart("Fullest queue", "kB", QUEUES, scale=1e-3, highest=True, growth=True),
-    Chart("Lost and repeated packets", "/s", (*REPEATED, *DROPPED), growth=True),
-    Chart("Sent", "Gb/s", SENT, scale=8e-9, growth=True),
-    Chart("Busy processors", "", ("cpu_busy_us",), scale=1e-6),
-    Chart("GPUs busy, the busiest of a node", "%", ("gpu_busy",), scale=100.0, highest=True),
-)
+DRAWN_IN: Mapping[str, tuple[str, float]] = {
+    "share": ("%", 100.0),
+    "bit/s": ("Gb/s", 1e-9),
+    "B": ("kB", 1e-3),
+    "1/s": ("/s", 1.0),
+    "cores": ("", 1.0),
+}
+"""Units on an axis, by that of the chart, and how many of them it is; all others are as they are."""
 UNITS = ((7200.0, 3600.0, "h"), (300.0, 60.0, "min"), (0.0, 1.0, "s"))
 TONES: Mapping[MarkKind, Tone] = {"fault": "bad", "lost": "bad", "error": "bad", "restart": "notice", "pause": "notice"}
 DRAWN: tuple[MarkKind, ...] = ("fault", "restart", "lost", "checkpoint", "gap", "clock", "traffic", "pause", "error")
@@ -54,7 +42,8 @@ def show(run: RunData) -> Sequence[Block] | None:
     from railbed.report.reading.axis import lines_of  # numpy is slow to load, and many runs have no samples
 
     colours = _colours(timeline)
-    charts = [(chart, lines) for chart in CHARTS if (lines := lines_of(timeline, chart))]
+    factors = {chart.name: DRAWN_IN.get(chart.unit, ("", 1.0))[1] for chart in SUMMARIES}
+    charts = [(chart, lines) for chart in SUMMARIES if (lines := lines_of(timeline, chart, factors[chart.name]))]
     if not charts:
         return None
     blocks: list[Block] = [Text(_sampled(timeline))]
@@ -88,11 +77,12 @@ def _figure(timeline: Timeline, chart: Chart, lines: Sequence[AxisLine], colours
     length = timeline.end - timeline.start
     divisor, unit = next((divisor, unit) for least, divisor, unit in UNITS if length >= least)
     shown = sorted(lines[:MOST_LINES], key=lambda line: line.device)
+    shown_unit, _ = DRAWN_IN.get(chart.unit, (chart.unit, 1.0))
     note = "" if len(lines) <= MOST_LINES else f"The {MOST_LINES} of {len(lines)} devices with the highest values."
     layout = {
         # The same range and margin in every chart, so that the same time is at the same place.
         "xaxis": {"range": [0, plain(length / divisor)], "ticksuffix": f" {unit}"},
-        "yaxis": {"rangemode": "tozero", "ticksuffix": f" {chart.unit}".rstrip(), "automargin": False, "nticks": 4},
+        "yaxis": {"rangemode": "tozero", "ticksuffix": f" {shown_unit}".rstrip(), "automargin": False, "nticks": 4},
         "margin": {"l": 72},
         "shapes": [_shape(mark, timeline.start, divisor) for mark in _drawn_marks(timeline)],
         "meta": "time",

@@ -13,7 +13,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from railbed.model.series import MISSING
+from railbed.model.meters import MISSING
 from railbed.store.series.cache import ArrayCache
 from railbed.store.series.chunk import (
     FIRST_GROUP,

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from railbed.model.series import METERS, Meter
+from railbed.model.meters import METERS, Meter
 
 Span = Literal["minute", "hour", "day"]
 SECONDS: dict[Span, float] = {"minute": 60.0, "hour": 3600.0, "day": 86400.0}

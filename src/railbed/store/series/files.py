@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from railbed.errors import UsageError, os_reason
+from railbed.model.meters import SeriesKey
 from railbed.model.private import for_us_alone
-from railbed.model.series import Series
 from railbed.store.run import PRIVATE, write_atomically
 
 FOR_READING = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
@@ -26,7 +26,7 @@ _ROWS = re.compile(r"(\d{4,9})-(\d{6,9})\.rows")
 class Layout(NamedTuple):
     """The series of a table, in the order of its columns."""
 
-    series: tuple[Series, ...]
+    series: tuple[SeriesKey, ...]
     checksum: int
     """Where the checksums of its rows and chunks start, so that they are invalid with another layout."""
 
@@ -77,7 +77,7 @@ def list_files(folder: Path) -> Listing:
     return Listing(sorted(tables), {table: sorted(numbers) for table, numbers in rows.items()})
 
 
-def write_layout(folder: Path, table: int, series: tuple[Series, ...]) -> Layout:
+def write_layout(folder: Path, table: int, series: tuple[SeriesKey, ...]) -> Layout:
     """Write the series of a new table."""
     text = json.dumps([list(item) for item in series], ensure_ascii=False, separators=(",", ":")).encode()
     checksum = zlib.crc32(text)
@@ -90,7 +90,7 @@ def read_layout(folder: Path, table: int) -> Layout | None:
     with suppress(OSError, ValueError, TypeError, RecursionError):
         data = read_at(layout_path(folder, table), 0, MOST_LAYOUT_BYTES)
         text, checksum, rest = data.rsplit(b"\n", 2)
-        series = tuple(Series(*map(str, item)) for item in json.loads(text))
+        series = tuple(SeriesKey(*map(str, item)) for item in json.loads(text))
         json.dumps(series, ensure_ascii=False).encode()  # refuses half a character
         if not rest and int(checksum, 16) == zlib.crc32(text) and 0 < len(series) <= MOST_SERIES:
             return Layout(series, zlib.crc32(text))

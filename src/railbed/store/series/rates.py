@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from railbed.model.series import MISSING, Meter
+from railbed.model.meters import MISSING, Meter
 from railbed.store.series.data import Floats, Integers, Samples
 
 MOST_INTERVALS = 3

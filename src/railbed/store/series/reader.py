@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from railbed.model.series import Series
+from railbed.model.meters import SeriesKey
 from railbed.store.run import SERIES
 from railbed.store.series.cache import ArrayCache
 from railbed.store.series.data import SECONDS, Floats, Rollup, Samples, Span, meter_of
@@ -30,7 +30,7 @@ class SeriesReader:
         self._cache = ArrayCache()
         self._tables: dict[int, Table] = {}
         self._unreadable: set[int] = set()
-        self._places: dict[Series, list[tuple[Table, int]]] = {}
+        self._places: dict[SeriesKey, list[tuple[Table, int]]] = {}
         self._orders: dict[tuple[int, ...], Order] = {}
         self.refresh()
 
@@ -61,7 +61,7 @@ class SeriesReader:
             self._places.setdefault(series, []).append((table, column))
         return True
 
-    def series(self) -> Sequence[Series]:
+    def series(self) -> Sequence[SeriesKey]:
         """Return every series, in the order in which they began."""
         return list(self._places)
 
@@ -70,7 +70,7 @@ class SeriesReader:
         bounds = [table.bounds() for table in self._tables.values()]
         return min((first for first, _ in bounds), default=inf), max((last for _, last in bounds), default=-inf)
 
-    def samples(self, series: Series, start: float = -inf, end: float = inf) -> Samples:
+    def samples(self, series: SeriesKey, start: float = -inf, end: float = inf) -> Samples:
         """Return the samples of a series from `start` to `end`; none if it does not exist.
 
         After the clock was set back, samples outside that were taken in between are returned as well.
@@ -89,7 +89,7 @@ class SeriesReader:
             self._orders[key] = order_of(tables)
         return self._orders[key]
 
-    def rollup(self, series: Series, span: Span) -> Rollup:
+    def rollup(self, series: SeriesKey, span: Span) -> Rollup:
         """Return lowest, highest and mean value of each minute, hour or day that has samples."""
         places = self._places.get(series, ())
         parts = [self._parts(table, column, series, by_hour=span != "minute") for table, column in places]
@@ -102,7 +102,7 @@ class SeriesReader:
         minutes = Rollup(times[order], low[order], high[order], mean[order])
         return merge(minutes, weights[order], SECONDS[span])[0]
 
-    def _parts(self, table: Table, column: int, series: Series, *, by_hour: bool) -> tuple[Floats, ...]:
+    def _parts(self, table: Table, column: int, series: SeriesKey, *, by_hour: bool) -> tuple[Floats, ...]:
         """Return times, low, high, mean and weights of the hours or minutes of a table, including the current one."""
         times, rows, rollups = table.rollups(column, by_hour=by_hour)
         last = table.last_in_chunks

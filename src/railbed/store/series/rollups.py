@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from railbed.model.series import MISSING, Meter, Series
+from railbed.model.meters import MISSING, Meter, SeriesKey
 from railbed.store.series.chunk import Rollups
 from railbed.store.series.data import Floats, Integers, Rollup, Samples, by_time, meter_of
 from railbed.store.series.rates import is_gap, values_of
@@ -15,7 +15,7 @@ from railbed.store.series.rates import is_gap, values_of
 class MinuteRollup:
     """Computes the roll-up of each minute of a table; a counter's first rate is since the last row before."""
 
-    def __init__(self, series: Sequence[Series]) -> None:
+    def __init__(self, series: Sequence[SeriesKey]) -> None:
         self._meters = [meter_of(item.meter) for item in series]
         self._gauges = np.flatnonzero([meter.kind == "gauge" for meter in self._meters])
         self._scales = np.array([meter.scale for meter in self._meters])

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from railbed.model.series import Series
+from railbed.model.meters import SeriesKey
 from railbed.store.series.cache import ArrayCache
 from railbed.store.series.chunk import Rollups
 from railbed.store.series.chunkfile import Block, ChunkFile
@@ -52,7 +52,7 @@ class Table:
     """A table of a run, as far as it can be read."""
 
     def __init__(self, folder: Path, number: int, layout: Layout, cache: ArrayCache) -> None:
-        self.series: Sequence[Series] = layout.series
+        self.series: Sequence[SeriesKey] = layout.series
         columns, checksum = len(layout.series), layout.checksum
         self._folder = folder
         self.number = number

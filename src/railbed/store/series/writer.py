@@ -12,8 +12,8 @@ from typing import Self
 import numpy as np
 
 from railbed.errors import UsageError
+from railbed.model.meters import Sample, SeriesKey
 from railbed.model.private import for_us_alone
-from railbed.model.series import Sample, Series
 from railbed.store.run import SERIES
 from railbed.store.series.chunk import MOST_ROWS, encode
 from railbed.store.series.files import (
@@ -114,7 +114,7 @@ class SeriesWriter:
 class _Device:
     """The tables of a device: one for each list of series that it had."""
 
-    tables: dict[tuple[Series, ...], _Table] = field(default_factory=dict)
+    tables: dict[tuple[SeriesKey, ...], _Table] = field(default_factory=dict)
     current: _Table | None = None
     minutes: int = 0
     """How many were begun, in all tables."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-from railbed.model.series import Meter, Series
+from railbed.model.meters import Meter, SeriesKey
 from railbed.store.series.data import Floats
 
 MarkKind = Literal["fault", "restart", "lost", "checkpoint", "gap", "clock", "traffic", "pause", "error", "notice"]
@@ -25,7 +25,7 @@ class Mark(NamedTuple):
 class Track(NamedTuple):
     """A series as people read it: counters as rates, gauges in their unit; NaN is a gap."""
 
-    series: Series
+    series: SeriesKey
     meter: Meter
     unit: str
     times: Floats

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from railbed.model.series import Series
+from railbed.model.meters import SeriesKey
 from railbed.store.series import Samples, SeriesReader, rates
 from railbed.store.series.data import by_time, meter_of
 from railbed.store.series.rates import interval
@@ -37,7 +37,7 @@ class _Pause(NamedTuple):
     begin: float
     end: float
     most: float
-    series: Series
+    series: SeriesKey
     apart: float
     """Seconds within which another one is the same."""
 
@@ -48,7 +48,7 @@ class PauseScanner:
     def __init__(self, reader: SeriesReader) -> None:
         self._reader = reader
         self._until = -inf
-        self._pauses: dict[Series, list[_Pause]] = {}
+        self._pauses: dict[SeriesKey, list[_Pause]] = {}
 
     def marks(self, *, live: bool) -> list[Mark]:
         """Return a mark where each long pause begins; of a live run, the last seconds may not be scanned yet.
@@ -70,7 +70,7 @@ class PauseScanner:
                     self._add(pause)
         self._until = until
 
-    def _pauses_of(self, series: Series) -> list[_Pause]:
+    def _pauses_of(self, series: SeriesKey) -> list[_Pause]:
         start, end = self._until - LATE, inf
         if self._until == -inf:
             # Minutes without a pause, which are most, are not read.
@@ -90,7 +90,7 @@ class PauseScanner:
         known.append(pause)
 
 
-def _pauses_in(series: Series, samples: Samples) -> list[_Pause]:
+def _pauses_in(series: SeriesKey, samples: Samples) -> list[_Pause]:
     values = samples.values
     if len(values) < 2 or values[0] == values[-1]:
         return []

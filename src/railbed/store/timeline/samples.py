@@ -1,18 +1,14 @@
-"""A run as JSON lines: its records as they are, and the samples of its devices as measurements."""
+"""The samples of a run's devices as measurements, for its JSON lines."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncGenerator, Iterator
-from contextlib import suppress
-from pathlib import Path
+from collections.abc import Iterator
 
 import numpy as np
 
-from railbed.model.measures import measure_of
-from railbed.model.record import Measurement, Record
-from railbed.model.series import METERS, Series
-from railbed.store import follow, read_record
+from railbed.model.meters import METERS, SeriesKey
+from railbed.model.record import Measurement
 from railbed.store.timeline import Timeline
 
 BLOCK = 60
@@ -42,18 +38,18 @@ class Samples:
     def _block(self, first: int, end: int) -> Iterator[Measurement]:
         rows = []
         for series in self._timeline.series():
-            if METERS[series.meter].part != "rank":
+            if METERS[series.meter].of != "rank":
                 rows += list(self._intervals(series, first, end))
         yield from sorted(rows, key=lambda row: row.time)
 
-    def _intervals(self, series: Series, first: int, end: int) -> Iterator[Measurement]:
+    def _intervals(self, series: SeriesKey, first: int, end: int) -> Iterator[Measurement]:
         track = self._timeline.track(series, first * self._interval, end * self._interval)
         present = ~np.isnan(track.values)
         places = np.floor(track.times[present] / self._interval).astype(np.int64)
         values = track.values[present]
         if not values.size:
             return
-        measure = measure_of(METERS[series.meter])
+        meter = METERS[series.meter]
         labels: dict[str, str | int] = {"device": series.device}
         labels |= {name: text for name, text in (("port", series.port), ("part", series.part)) if text}
         starts = np.flatnonzero(np.diff(places, prepend=places[0] - 1))
@@ -64,16 +60,9 @@ class Samples:
             stats = {"mean": average} if average == highest else {"mean": average, "max": highest}
             for stat, value in stats.items():
                 yield Measurement(
-                    name=measure.name,
+                    name=meter.recorded_name,
                     value=value,
-                    unit=measure.unit,
+                    unit=meter.recorded_unit,
                     labels={**labels, "stat": stat},
                     time=place * self._interval,
                 )
-
-
-async def stored_records(folder: Path) -> AsyncGenerator[Record, None]:
-    """Yield the records of a run until it has ended; lines of a later railbed are left out."""
-    async for line in follow(folder):
-        with suppress(ValueError):
-            yield read_record(line)

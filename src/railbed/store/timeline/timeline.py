@@ -11,8 +11,8 @@ import numpy as np
 
 from railbed.errors import UsageError
 from railbed.model.events import TrainingStarted
+from railbed.model.meters import SeriesKey
 from railbed.model.record import Event, Finding
-from railbed.model.series import Series
 from railbed.store.run import NOTES, RECORDS, RunSummary, read_run_in
 from railbed.store.series import SeriesReader, Span
 from railbed.store.series.data import SECONDS, Floats, by_time, meter_of
@@ -81,11 +81,11 @@ class Timeline:
             self._marks = None
         return is_new
 
-    def series(self) -> Sequence[Series]:
+    def series(self) -> Sequence[SeriesKey]:
         """Return every series: the sampled ones, then those that the training measured."""
         return [*self._reader.series(), *self._records.measured]
 
-    def track(self, series: Series, start: float | None = None, end: float | None = None) -> Track:
+    def track(self, series: SeriesKey, start: float | None = None, end: float | None = None) -> Track:
         """Return a series as people read it, from `start` to `end`."""
         first, last = -inf if start is None else start, inf if end is None else end
         meter = meter_of(series.meter)
@@ -100,7 +100,7 @@ class Timeline:
         inside = (times >= first) & (times <= last)
         return Track(series, meter, unit, times[inside], values[inside])
 
-    def growth(self, series: Series) -> Growth:
+    def growth(self, series: SeriesKey) -> Growth:
         """Return by how much a sampled counter grew, also over gaps."""
         return growth(self._reader.samples(series))
 
@@ -109,7 +109,7 @@ class Timeline:
         starts = [event.time for event in self._records.events if isinstance(event, TrainingStarted)]
         return [self.start, *starts[1:]]
 
-    def drawn(self, series: Series, start: float, end: float, points: int) -> Drawn:
+    def drawn(self, series: SeriesKey, start: float, end: float, points: int) -> Drawn:
         """Return a series with at most `points` intervals between two times; extremes survive."""
         span = self._rolled_up(series, (end - start) / max(1, points))
         if span is None:
@@ -149,14 +149,14 @@ class Timeline:
     def _restarts(self) -> Floats:
         return np.array([event.time for event in self._records.events if event.name in RESTARTS])
 
-    def _measured(self, series: Series) -> tuple[Floats, Floats]:
+    def _measured(self, series: SeriesKey) -> tuple[Floats, Floats]:
         """Return what a rank measured; interrupted at restarts only, since a long step is not a gap."""
         rows = self._records.measured[series]
         times, values = np.array(rows.times), np.array(rows.values)
         order = np.argsort(times, kind="stable")
         return with_breaks(times[order], values[order], self._restarts())
 
-    def _rolled_up(self, series: Series, seconds: float) -> Span | None:
+    def _rolled_up(self, series: SeriesKey, seconds: float) -> Span | None:
         """Return the span of roll-ups that is fine enough for intervals of this length."""
         if series in self._records.measured or seconds < 2 * SECONDS["minute"]:
             return None

@@ -7,12 +7,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from railbed.model import events
-from railbed.model.measures import MEASURES
+from railbed.model.meters import RECORDED
 from railbed.model.record import Event, Finding, Measurement, Record, Verdict
 
-COUNTS = ("tokens", "trained_tokens")
-OF_ALL = ("loss", "validation_loss", "learning_rate", "gradient_norm", "loss_scale", "tokens_per_second", *COUNTS)
-"""Equal on all ranks, or totals over all ranks: recorded once, from rank 0."""
 SENTENCES = ("checkpoint_failed", "micro_batch", "notice", "error", "intrusion")
 """Messages that are events of a rank, with a sentence for people."""
 TOGETHER = "global_tokens_per_second"
@@ -79,12 +76,13 @@ def _weights_missing(node: str, sentence: str) -> Finding:
 
 def _measurements(node: str, rank: int, step: int, fields: Mapping[str, Any]) -> Iterator[Measurement]:
     for name, value in {**fields, "tokens_per_second": fields.get(TOGETHER)}.items():
-        if name in MEASURES and isinstance(value, int | float) and (rank == 0 or name not in OF_ALL):
+        meter = RECORDED.get(name)
+        if meter and isinstance(value, int | float) and (rank == 0 or not meter.once):
             labels: dict[str, str | int] = {"step": step, "rank": rank, "node": node}
             yield Measurement(
                 name=name,
                 value=float(value),
-                unit=MEASURES[name].unit,
+                unit=meter.unit,
                 labels=labels,
                 time=float(fields.get("time", 0)),
             )

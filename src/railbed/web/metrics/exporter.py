@@ -8,7 +8,7 @@ from collections.abc import Callable
 from prometheus_client import CollectorRegistry, generate_latest
 
 from railbed.model.cluster import Cluster
-from railbed.model.series import Sample
+from railbed.model.meters import Sample
 from railbed.web.metrics.labels import Labels
 from railbed.web.metrics.latest import Latest
 from railbed.web.metrics.status import Status, sampled_devices

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from railbed.model.cluster import Cluster
-from railbed.model.series import Series
+from railbed.model.meters import SeriesKey
 from railbed.web.metrics.names import METRICS
 
 
@@ -21,7 +21,7 @@ class Labels:
             for port in switch.ports
         }
 
-    def of(self, series: Series) -> Mapping[str, str]:
+    def of(self, series: SeriesKey) -> Mapping[str, str]:
         """Return the labels of a series; a switch port has those of the node that is cabled to it."""
         part = METRICS[series.meter].part
         labels = {"port": series.port, part: series.part}

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from railbed.model.series import METERS, MISSING, Sample, Series
+from railbed.model.meters import METERS, MISSING, Sample, SeriesKey
 
 FULL_BITS = 64
 PLAUSIBLE = 2
@@ -17,7 +17,7 @@ PLAUSIBLE = 2
 class DeviceValues:
     """The newest values of one device."""
 
-    layout: tuple[Series, ...]
+    layout: tuple[SeriesKey, ...]
     values: Sequence[int]
     arrived: float
     """On the clock of `Latest`."""
@@ -67,7 +67,7 @@ class Latest:
         return {name: values for name, values in self._devices.items() if name in self.limits and self.is_up(name)}
 
 
-def _moved(before: DeviceValues | None, layout: tuple[Series, ...]) -> DeviceValues:
+def _moved(before: DeviceValues | None, layout: tuple[SeriesKey, ...]) -> DeviceValues:
     """Return the values so far of a device with a new layout, of the series that it still has."""
     positions = {series: index for index, series in enumerate(layout)}
     device = DeviceValues(layout, [MISSING] * len(layout), -math.inf, tuple(_narrow(layout)))
@@ -84,7 +84,7 @@ def _moved(before: DeviceValues | None, layout: tuple[Series, ...]) -> DeviceVal
     return device
 
 
-def _narrow(layout: tuple[Series, ...]) -> Iterable[tuple[int, int]]:
+def _narrow(layout: tuple[SeriesKey, ...]) -> Iterable[tuple[int, int]]:
     for index, series in enumerate(layout):
         meter = METERS[series.meter]
         if meter.kind == "counter" and meter.bits < FULL_BITS:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from railbed.model.series import METERS, Meter
+from railbed.model.meters import METERS, Meter
 
 PREFIX = "railbed"
 BASE_UNITS = {
@@ -35,7 +35,7 @@ class Metric:
     factor: float
     """What a stored value is multiplied by; exactly 1 keeps whole numbers whole."""
     part: str
-    """The label for `Series.part`."""
+    """The label for `SeriesKey.part`."""
 
     @property
     def name(self) -> str:
@@ -47,10 +47,10 @@ def metric_of(meter: Meter) -> Metric:
     """Return the metric of a meter."""
     unit, factor = _base_unit(meter)
     stem = meter.name.removesuffix(f"_{meter.unit}").removesuffix(f"_{unit}")
-    words = (PREFIX, "training" if meter.part == "rank" else "", stem, unit)
+    words = (PREFIX, "training" if meter.of == "rank" else "", stem, unit)
     return Metric(
         family="_".join(filter(None, words)),
-        kind=meter.kind,
+        kind="counter" if meter.kind == "counter" else "gauge",
         help=f"{meter.meaning[0].upper()}{meter.meaning[1:]}.",
         factor=meter.scale * factor,
         part=meter.part,

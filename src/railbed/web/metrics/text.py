@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client import Metric as Family
 from prometheus_client.registry import Collector
 
-from railbed.model.series import MISSING, Series
+from railbed.model.meters import MISSING, SeriesKey
 from railbed.web.metrics.labels import Labels
 from railbed.web.metrics.latest import DeviceValues
 from railbed.web.metrics.names import METRICS
@@ -42,7 +42,7 @@ class Text:
 
     def __init__(self, labels: Labels) -> None:
         self._labels = labels
-        self._layouts: Mapping[str, tuple[Series, ...]] = {}
+        self._layouts: Mapping[str, tuple[SeriesKey, ...]] = {}
         self._sections: tuple[Section, ...] = ()
 
     def write(self, devices: Mapping[str, DeviceValues]) -> str:
@@ -83,7 +83,7 @@ def _totals(device: DeviceValues) -> Sequence[int]:
 class _Template(Collector):
     """Every series with its number as the value."""
 
-    def __init__(self, numbered: list[tuple[Series, Mapping[str, str]]]) -> None:
+    def __init__(self, numbered: list[tuple[SeriesKey, Mapping[str, str]]]) -> None:
         self._numbered = numbered
 
     def collect(self) -> Iterator[Family]:
@@ -98,7 +98,7 @@ class _Template(Collector):
             yield family
 
 
-def _sections(layouts: Mapping[str, tuple[Series, ...]], labels: Labels) -> Iterator[Section]:
+def _sections(layouts: Mapping[str, tuple[SeriesKey, ...]], labels: Labels) -> Iterator[Section]:
     numbered = [(series, labels.of(series)) for layout in layouts.values() for series in layout]
     places = [(device, index) for device, layout in layouts.items() for index in range(len(layout))]
     registry = CollectorRegistry(auto_describe=False)

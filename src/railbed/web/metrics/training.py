@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Mapping
-from contextlib import aclosing, suppress
+from contextlib import aclosing
+from pathlib import Path
 
-from railbed.model.series import METERS
+from railbed.model.events import GenerationStarted
+from railbed.model.meters import METERS
+from railbed.model.record import Measurement, Record
 from railbed.store import RunSummary, follow, read_run_in, runs_folder
 from railbed.web.metrics.labels import as_unicode
 
@@ -16,7 +18,7 @@ LOOK_SECONDS = 2.0
 NEWEST = 20
 STEPS = 1 << 53
 """From here on a number as Prometheus has it cannot count steps; a damaged record may have such a number."""
-MEASURES = frozenset(name for name, meter in METERS.items() if meter.part == "rank")
+MEASURED = frozenset(name for name, meter in METERS.items() if meter.of == "rank")
 
 
 class TrainingValues:
@@ -31,24 +33,16 @@ class TrainingValues:
         """Forget the previous run."""
         self.run, self._step, self._values = run, -1, {}
 
-    def take(self, line: bytes) -> None:
-        """Use a line of a run's records, if it is a measurement of a rank; ranks change when a generation starts."""
-        try:
-            record = json.loads(line)
-        except (ValueError, RecursionError):
-            return
+    def take(self, record: Record) -> None:
+        """Use a record, if it is a measurement of a rank; ranks change when a generation starts."""
         match record:
-            case {"kind": "event", "name": "generation"}:
+            case GenerationStarted():
                 self._values = {}
-            case {
-                "kind": "measurement",
-                "name": str(name),
-                "value": int() | float() as value,
-                "labels": {"rank": int(rank), "node": str(node), "step": int(step)},
-            } if name in MEASURES and step < STEPS:
+            case Measurement(name=name, labels={"rank": int(rank), "node": str(node), "step": int(step)}) if (
+                name in MEASURED and step < STEPS
+            ):
                 self._step = step
-                with suppress(OverflowError):
-                    self._values.setdefault(name, {})[as_unicode(node), str(rank)] = float(value)
+                self._values.setdefault(name, {})[as_unicode(node), str(rank)] = record.value
 
     def step(self) -> int | None:
         """Return the newest step; None while nothing trains."""
@@ -64,11 +58,16 @@ async def follow_trainings(values: TrainingValues, cluster: str) -> None:
     while True:
         if run := await asyncio.to_thread(_running, cluster):
             values.begin(run.id)
-            async with aclosing(follow(runs_folder() / run.id)) as lines:
-                async for line in lines:
-                    values.take(line)
+            await follow_training(values, runs_folder() / run.id)
             values.begin("")
         await asyncio.sleep(LOOK_SECONDS)
+
+
+async def follow_training(values: TrainingValues, folder: Path) -> None:
+    """Take what a training measures until it ends."""
+    async with aclosing(follow(folder, GenerationStarted, Measurement, names=MEASURED)) as records:
+        async for record in records:
+            values.take(record)
 
 
 def _running(cluster: str) -> RunSummary | None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from railbed.model.meters import METERS
+from railbed.present.charts import CHART_NAMED
 from railbed.web.metrics.status import SAMPLE_AGE, STEP, UP
 from railbed.web.monitoring.fabric_alerts import PAUSE_SHARE
 from railbed.web.monitoring.site import MonitoredCluster
@@ -12,6 +14,18 @@ from railbed.web.monitoring.site import MonitoredCluster
 WINDOW = "$__rate_interval"
 PORT = "{{node}} {{port}}"
 RANK = "rank {{rank}} on {{node}}"
+GRAFANA_UNITS: Mapping[str, str] = {
+    "nat": "none",
+    "1/s": "none",
+    "cores": "none",
+    "s": "s",
+    "share": "percentunit",
+    "B": "bytes",
+    "W": "watt",
+    "°C": "celsius",
+    "MHz": "hertz",
+}
+"""By the unit of a chart; metrics have base units."""
 CHOSEN_NODES = {"node_matches": "$node"}
 CHOSEN_PORTS = {**CHOSEN_NODES, "rail_matches": "$rail"}
 
@@ -64,14 +78,10 @@ def _overview(site: MonitoredCluster) -> Iterator[Panel]:
 
 
 def _training(site: MonitoredCluster) -> Iterator[Panel]:
-    yield Panel("Loss", "none", {"loss": site.select("loss")})
-    for title, meter, text in (
-        ("Step time", "step_seconds", "All ranks wait for the slowest."),
-        ("Exposed all-reduce", "allreduce_exposed_seconds", "Waiting for the network after the backward pass."),
-        ("Waiting for slower ranks", "idle_seconds", "The rank that never waits is the slow one."),
-    ):
-        yield Panel(title, "s", {RANK: site.select(meter, **CHOSEN_NODES)}, text)
-    yield Panel("Speed", "none", {"tokens per second": site.select("tokens_per_second")})
+    yield _panel(site, "loss", "loss", {})
+    for name in ("step", "allreduce", "idle"):
+        yield _panel(site, name, RANK, CHOSEN_NODES)
+    yield _panel(site, "tokens", "tokens per second", {})
     yield Panel("Step", "none", {"{{run}}": site.select_metric(STEP)})
 
 
@@ -89,11 +99,8 @@ def _rails(site: MonitoredCluster) -> Iterator[Panel]:
 
 def _congestion(site: MonitoredCluster) -> Iterator[Panel]:
     lossless = {**CHOSEN_PORTS, "priority": site.priority}
-    for title, meter, text in (
-        ("Share of time paused", "pause_rx_us", "The fabric is congested."),
-        ("Share of time pausing the switch", "pause_tx_us", "The node does not take packets fast enough."),
-    ):
-        yield Panel(title, "percentunit", {PORT: _rate(site, meter, lossless)}, text, limit=PAUSE_SHARE)
+    for name in ("pause-in", "pause-out"):
+        yield _panel(site, name, PORT, lossless, limit=PAUSE_SHARE)
     for title, meter, text in (
         ("Packets with a congestion mark", "rdma_ecn_marked_packets", "Marked by a switch on the way."),
         ("Congestion notifications sent", "rdma_cnp_sent", "By receivers of marked packets."),
@@ -113,7 +120,7 @@ def _errors(site: MonitoredCluster) -> Iterator[Panel]:
     if site.ports:
         yield _counted(site, "Link changes", "net_carrier_changes")
         yield _counted(site, "Errors of interfaces", "net_rx_errors", "net_tx_errors", "net_rx_drops", "net_tx_drops")
-    yield Panel("TCP segments sent again", "pps", {"{{node}}": _rate(site, "tcp_retransmits", CHOSEN_NODES)})
+    yield _panel(site, "tcp", "{{node}}", CHOSEN_NODES)
 
 
 def _counted(site: MonitoredCluster, title: str, *meters: str) -> Panel:
@@ -155,23 +162,25 @@ def _switches(site: MonitoredCluster) -> Iterator[Panel]:
 
 def _nodes(site: MonitoredCluster) -> Iterator[Panel]:
     node = "{{node}}"
-    busy, interrupts = (_rate(site, meter, CHOSEN_NODES) for meter in ("cpu_busy_us", "cpu_softirq_us"))
-    yield Panel("Busy processors", "none", {node: busy})
-    yield Panel("Processors in soft interrupts", "none", {node: interrupts}, "Mostly receiving packets.")
+    for name in ("cpu", "softirq"):
+        yield _panel(site, name, node, CHOSEN_NODES)
     used, total = (site.select(meter, **CHOSEN_NODES) for meter in ("memory_used_bytes", "memory_total_bytes"))
-    yield Panel("Memory in use", "percentunit", {node: f"{used} / {total}"})
+    yield Panel(CHART_NAMED["memory"].title, "percentunit", {node: f"{used} / {total}"})
 
 
 def _gpus(site: MonitoredCluster) -> Iterator[Panel]:
-    gpu = "{{node}} GPU {{gpu}}"
-    for title, unit, meter in (
-        ("GPU in use", "percentunit", "gpu_busy"),
-        ("GPU memory in use", "bytes", "gpu_memory_used_bytes"),
-        ("GPU power", "watt", "gpu_power"),
-        ("GPU temperature", "celsius", "gpu_temperature"),
-        ("GPU clock", "hertz", "gpu_clock"),
-    ):
-        yield Panel(title, unit, {gpu: site.select(meter, **CHOSEN_NODES)})
+    for name in ("gpu", "gpu-memory", "gpu-power", "gpu-temperature", "gpu-clock"):
+        yield _panel(site, name, "{{node}} GPU {{gpu}}", CHOSEN_NODES)
+
+
+def _panel(site: MonitoredCluster, name: str, legend: str, labels: Mapping[str, str], *, limit: float | None = None) -> Panel:
+    """Return the panel of a chart with a single meter: its value, or its rate if it is a counter."""
+    chart = CHART_NAMED[name]
+    (meter,) = chart.meters
+    is_counter = METERS[meter].kind == "counter"
+    query = _rate(site, meter, labels) if is_counter else site.select(meter, **labels)
+    unit = "pps" if is_counter and chart.unit == "1/s" else GRAFANA_UNITS[chart.unit]
+    return Panel(chart.title, unit, {legend: query}, chart.note, limit=limit)
 
 
 def _rate(site: MonitoredCluster, meter: str, labels: Mapping[str, str]) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic_core import to_json
 
-from railbed.web.page.charts import Chart
+from railbed.present.charts import Chart
 from railbed.web.page.parameters import Filter
 from railbed.web.page.source import Source
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from starlette.datastructures import QueryParams
 
-from railbed.model.series import METERS, Series
+from railbed.model.meters import METERS, SeriesKey
+from railbed.present.charts import CHARTS, Chart
 from railbed.web.access import Refusal
-from railbed.web.page.charts import CHARTS, Chart
 
 MOST_BUCKETS = 2000
 MOST_VALUES = 256
@@ -29,7 +29,7 @@ class Filter:
     ports: frozenset[str] = frozenset()
     parts: frozenset[str] = frozenset()
 
-    def accepts(self, series: Series) -> bool:
+    def accepts(self, series: SeriesKey) -> bool:
         """Whether a series is drawn; a series without port or queue belongs to all of them."""
         return (
             (not self.devices or series.device in self.devices)

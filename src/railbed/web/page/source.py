@@ -10,9 +10,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from railbed.model.series import METERS
+from railbed.model.meters import METERS
+from railbed.present.charts import CHART_OF, GROUPS, Chart
 from railbed.store.timeline import Timeline
-from railbed.web.page.charts import CHART_OF, GROUPS, Catalogue, Chart
+from railbed.web.page.catalogue import Catalogue
 from railbed.web.page.earlier import earlier_nodes
 from railbed.web.page.numbers import column, extremes, points
 from railbed.web.page.parameters import Filter, Window

@@ -12,7 +12,7 @@ import numpy as np
 from railbed.errors import RailbedError
 from railbed.model.cabling import cable_of, partner_of
 from railbed.model.cluster import Cluster, Port
-from railbed.model.series import Series
+from railbed.model.meters import SeriesKey
 from railbed.store.run_cluster import cluster_to_read
 from railbed.store.timeline import Timeline
 from railbed.web.page.numbers import Floats, short
@@ -35,10 +35,10 @@ class Link:
     speed: float | None
     """In Gb/s."""
 
-    def series(self, own: Sequence[str], of_switch: str) -> list[Series]:
+    def series(self, own: Sequence[str], of_switch: str) -> list[SeriesKey]:
         """Return the series that may count one direction; the switch counts the same bytes at its own port."""
-        mine = [Series(self.node, meter, self.port) for meter in own]
-        return [*mine, Series(self.peer, of_switch, self.peer_port)] if self.peer_port else mine
+        mine = [SeriesKey(self.node, meter, self.port) for meter in own]
+        return [*mine, SeriesKey(self.peer, of_switch, self.peer_port)] if self.peer_port else mine
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ def _link(cluster: Cluster, node: str, port: Port) -> Link:
     return Link(node, port.netdev, port.rail, "", port.rail, speed)
 
 
-def _busiest(timeline: Timeline, series: Sequence[Series], window: Window) -> list[float] | None:
+def _busiest(timeline: Timeline, series: Sequence[SeriesKey], window: Window) -> list[float] | None:
     """Return mean and peak of the series with the largest mean.
 
     The mean is that of the buckets' middles: exact if a bucket has one sample, close enough for the width of a line.

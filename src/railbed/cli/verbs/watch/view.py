@@ -16,9 +16,9 @@ from railbed.cli.screens.watch import WatchScreen
 from railbed.cli.verbs.watch.page import PageRequest, page_beside
 from railbed.errors import UsageError
 from railbed.model.record import Record
-from railbed.store import read_run_in
+from railbed.store import follow, read_run_in
 from railbed.store.timeline import Timeline
-from railbed.store.timeline.samples import Samples, stored_records
+from railbed.store.timeline.samples import Samples
 
 ENDED_INTERVAL = 60.0
 """Of measurements, for a run that has ended; a run in progress has one every second."""
@@ -90,7 +90,7 @@ async def _in_terminal(folder: Path, timeline: Timeline) -> None:
 async def _as_json(folder: Path, timeline: Timeline, interval: float | None) -> None:
     screen = JsonScreen()
     samples = Samples(timeline, interval or (1.0 if timeline.live else ENDED_INTERVAL))
-    async with aclosing(stored_records(folder)) as records:
+    async with aclosing(follow(folder)) as records:
         follower = asyncio.create_task(_show_all(records, screen))
         try:
             while timeline.live and not follower.done():

@@ -29,7 +29,7 @@ import numpy as np
 from railbed.diagnose.evidence import Evidence
 from railbed.diagnose.shared.compare import middles
 from railbed.diagnose.shared.steps import Work, place_of, work_of
-from railbed.model.series import Series
+from railbed.model.meters import SeriesKey
 from railbed.model.text.amount import duration
 from railbed.rules.judgement import Judgement, Span, warn
 from railbed.rules.rule import NotJudged, Rule
@@ -54,7 +54,7 @@ def judge(evidence: Evidence) -> Iterator[Judgement]:
         others, slowest = middles(rest), np.nan_to_num(rest).max(axis=0)
         for span in _slow_times(work, computed[row], others, slowest):
             inside = (work.computed.edges[1:] > span.start) & (work.computed.edges[:-1] < span.end)
-            idle = evidence.signal(Series(rank.node, "idle_seconds", "", rank.rank))
+            idle = evidence.signal(SeriesKey(rank.node, "idle_seconds", "", rank.rank))
             yield warn(
                 f"rank {rank.rank} computed {duration(middle(computed[row][inside]))} per step, the others "
                 f"{duration(middle(others[inside]))}",

@@ -1,11 +1,15 @@
-"""What is drawn together, in which order and unit."""
+"""The one list of charts: what is drawn together, under which title, in which unit.
+
+The live page has all of them. The report has less room, and draws summaries, with one line for each device. In the
+dashboard, a panel that shows the same as a chart takes title, unit and note from it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 
-from railbed.model.series import METERS, Meter, Series
+from railbed.model.meters import METERS, Meter
 
 GROUPS: Mapping[str, str] = {
     "training": "Training",
@@ -32,20 +36,62 @@ class Chart:
     unit: str
     scale: float = 1.0
     """From the unit of the meters to that of the chart."""
+    _: KW_ONLY
     quiet: bool = False
-    """Zero is normal: series that are zero throughout are only counted."""
+    """Zero is normal: the page only counts series that are zero throughout, and the report omits the chart."""
+    highest: bool = False
+    """In one line for each device, its ranks and queues are not added: the highest counts."""
+    note: str = ""
+    """What to look for."""
 
 
 _US = 1e-6
 _ERRORS_ELSEWHERE = ("rdma_cnp_ignored", "ingress_drop_packets")
 _CHARTS = (
-    Chart("loss", "training", "Loss", ("loss",), "nat"),
-    Chart("step", "training", "Step time", ("step_seconds",), "s"),
-    Chart("allreduce", "training", "All-reduce wait", ("allreduce_exposed_seconds",), "s"),
-    Chart("idle", "training", "Waiting for slower ranks", ("idle_seconds",), "s"),
+    Chart("loss", "training", "Loss", ("loss",), "nat", highest=True),
+    Chart(
+        "step", "training", "Step time", ("step_seconds",), "s", highest=True, note="All ranks wait for the slowest."
+    ),
+    Chart(
+        "allreduce",
+        "training",
+        "All-reduce wait",
+        ("allreduce_exposed_seconds",),
+        "s",
+        highest=True,
+        note="Waiting for the network after the backward pass.",
+    ),
+    Chart(
+        "idle",
+        "training",
+        "Waiting for slower ranks",
+        ("idle_seconds",),
+        "s",
+        note="The rank that never waits is the slow one.",
+    ),
     Chart("tokens", "training", "Tokens per second", ("tokens_per_second",), "1/s"),
-    Chart("pause-in", "pause", "Stopped by the neighbour", ("pause_rx_us",), "share", _US, quiet=True),
-    Chart("pause-out", "pause", "Stopping the neighbour", ("pause_tx_us",), "share", _US, quiet=True),
+    Chart(
+        "pause-in",
+        "pause",
+        "Stopped by the neighbour",
+        ("pause_rx_us",),
+        "share",
+        _US,
+        quiet=True,
+        highest=True,
+        note="The fabric is congested.",
+    ),
+    Chart(
+        "pause-out",
+        "pause",
+        "Stopping the neighbour",
+        ("pause_tx_us",),
+        "share",
+        _US,
+        quiet=True,
+        highest=True,
+        note="The node does not take packets fast enough.",
+    ),
     Chart("pause-frames", "pause", "Pause frames of nodes", ("pause_rx_frames", "pause_tx_frames"), "1/s", quiet=True),
     Chart(
         "pause-switch",
@@ -65,7 +111,7 @@ _CHARTS = (
         quiet=True,
     ),
     Chart("marked", "ecn", "Packets marked by switches", ("queue_ecn_marked_packets",), "1/s", quiet=True),
-    Chart("depth", "queues", "Queue depth", ("queue_depth_bytes",), "B", quiet=True),
+    Chart("depth", "queues", "Queue depth", ("queue_depth_bytes",), "B", quiet=True, highest=True),
     Chart("queue-rate", "queues", "Queue rate", ("queue_tx_bytes",), "bit/s", 8, quiet=True),
     Chart(
         "queue-drops",
@@ -101,9 +147,9 @@ _CHARTS = (
         quiet=True,
     ),
     Chart("cpu", "host", "Busy processors", ("cpu_busy_us",), "cores", _US),
-    Chart("softirq", "host", "Soft interrupts", ("cpu_softirq_us",), "cores", _US),
+    Chart("softirq", "host", "Soft interrupts", ("cpu_softirq_us",), "cores", _US, note="Mostly receiving packets."),
     Chart("memory", "host", "Memory in use", ("memory_used_bytes",), "B"),
-    Chart("gpu", "gpu", "GPU busy", ("gpu_busy",), "share"),
+    Chart("gpu", "gpu", "GPU busy", ("gpu_busy",), "share", highest=True),
     Chart("gpu-memory", "gpu", "GPU memory in use", ("gpu_memory_used_bytes",), "B"),
     Chart("gpu-power", "gpu", "GPU power", ("gpu_power",), "W"),
     Chart("gpu-temperature", "gpu", "GPU temperature", ("gpu_temperature",), "°C"),
@@ -131,28 +177,40 @@ def _own_chart(meter: Meter) -> Chart:
 _DRAWN = {meter for chart in _CHARTS for meter in chart.meters}
 CHARTS: Sequence[Chart] = (*_CHARTS, *(_own_chart(meter) for meter in METERS.values() if meter.name not in _DRAWN))
 """Every meter is in exactly one chart."""
-CHART_OF = {meter: chart for chart in CHARTS for meter in chart.meters}
+CHART_OF: Mapping[str, Chart] = {meter: chart for chart in CHARTS for meter in chart.meters}
+"""The chart of each meter."""
+CHART_NAMED: Mapping[str, Chart] = {chart.name: chart for chart in CHARTS}
 
 
-@dataclass(slots=True)
-class Catalogue:
-    """The series of a run by number; a number never changes, so that answers can refer to it."""
+def _summary(title: str, *names: str, quiet: bool = False) -> Chart:
+    """Return a chart that has the meters of several; they have the same unit."""
+    parts = [CHART_NAMED[name] for name in names]
+    return Chart(
+        "-".join(names),
+        "summary",
+        title,
+        tuple(meter for chart in parts for meter in chart.meters),
+        parts[0].unit,
+        parts[0].scale,
+        quiet=quiet or parts[0].quiet,
+        highest=any(chart.highest for chart in parts),
+    )
 
-    series: list[Series] = field(default_factory=list)
-    _numbers: dict[Series, int] = field(default_factory=dict)
 
-    def add(self, series: Iterable[Series]) -> None:
-        """Number the series that are new; a meter that this version does not have is left out."""
-        for identity in series:
-            if identity not in self._numbers and identity.meter in CHART_OF:
-                self._numbers[identity] = len(self.series)
-                self.series.append(identity)
-
-    def of(self, chart: Chart) -> list[int]:
-        """Return the numbers of a chart's series."""
-        return [number for number, series in enumerate(self.series) if series.meter in chart.meters]
-
-    def charts(self) -> list[Chart]:
-        """Return the charts that have series."""
-        present = {series.meter for series in self.series}
-        return [chart for chart in CHARTS if present.intersection(chart.meters)]
+_LOST = ("tcp_retransmits", "rdma_retransmits", "rdma_out_of_sequence", "rdma_timeouts")
+_DROPPED = ("qdisc_drops", "priority_rx_drops", "phy_rx_drops", "queue_drop_packets", "ingress_drop_packets")
+SUMMARIES: Sequence[Chart] = (
+    CHART_NAMED["loss"],
+    CHART_NAMED["step"],
+    CHART_NAMED["allreduce"],
+    _summary("Paused (PFC), share of the time", "pause-in", "pause-out"),
+    _summary("Pause frames", "pause-frames", "pause-switch"),
+    _summary("Packets marked as congested (ECN)", "ce", "marked"),
+    Chart("cnp-sent", "summary", "Congestion notifications sent (CNP)", ("rdma_cnp_sent",), "1/s", quiet=True),
+    _summary("Fullest queue", "depth", "backlog"),
+    Chart("lost", "summary", "Lost and repeated packets", (*_LOST, *_DROPPED), "1/s", quiet=True),
+    _summary("Sent", "net-out", "rdma-out", "switch-out", quiet=True),
+    CHART_NAMED["cpu"],
+    _summary("GPUs busy, the busiest of a node", "gpu"),
+)
+"""The charts of a report, each with one line for each device."""
