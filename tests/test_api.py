@@ -163,6 +163,8 @@ OTHER = {
     "compare": set(),
     "configure": {"undo", "overwrite"},
     "diagnose": set(),
+    "export": set(),
+    "generate": set(),
     "report": set(),
     "train": {"context", "detach", "attach", "stop", "environment", "shown", "watched"},
     "watch": {"run", "page", "address", "port", "exporter", "monitoring"},
@@ -172,6 +174,7 @@ REACH = {"timeout", "record", "replay"}
 RENAMED = {
     "all_pairs": "every_pair",
     "minimum": "min_nodes",
+    "prompt": "prompts",
     "rule": "rules",
     "sample_seconds": "sample",
     "size": "ring_bytes",

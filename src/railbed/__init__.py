@@ -35,6 +35,8 @@ HOMES = {
     "compare": "railbed.api.verbs.report",
     "configure": "railbed.api.verbs.configure",
     "diagnose": "railbed.api.verbs.diagnose",
+    "export": "railbed.api.verbs.export",
+    "generate": "railbed.api.verbs.generate",
     "load_cluster": "railbed.api.clusters",
     "local": "railbed.api.clusters",
     "read_capture": "railbed.api.verbs.capture",
