@@ -110,6 +110,26 @@ def test_a_loop_that_is_left_early(recording: Reach) -> None:
     assert [name for name in map(str, threading.enumerate()) if "railbed" in name] == []
 
 
+def test_discover_writes_a_file_and_shows_what_changed(recording: Reach, tmp_path: Path) -> None:
+    stream = railbed.discover(cluster="site.yaml", reach=recording)
+    built = [record for record in stream if isinstance(record, events.ClusterBuilt)]
+    site = railbed.load_cluster("site.yaml")
+    assert [railbed.Cluster.model_validate(record.cluster) for record in built] == [site]
+    assert (stream.run.verb, stream.run.exit) == ("discover", 0)
+    text = (tmp_path / "site.yaml").read_text()
+    (tmp_path / "site.yaml").write_text("# mine\n" + text.replace("rocep11s0", "mlx5_9", 1))
+    seen = railbed.discover(cluster="site.yaml", reach=recording).result()
+    printed = cli.railbed(tmp_path, "discover", "-c", "site.yaml", "--replay", recording.replay or "", "--json")
+    shown = [record["subject"] for record in printed.records if record["kind"] == "change"]
+    assert [change.subject for change in seen.changes()] == shown != []
+    assert seen.exit == printed.code == 1
+    assert railbed.discover(cluster="site.yaml", write=True, reach=recording).result().exit == 0
+    assert (tmp_path / "site.yaml").read_text().startswith("# mine\n")
+    assert railbed.load_cluster("site.yaml") == site
+    with pytest.raises(UsageError, match="'a b' is not a machine"):
+        railbed.discover("a b")
+
+
 def test_mistakes_are_raised(recording: Reach, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="there is no rule 'nix'"):
         railbed.check(rules=["nix"], reach=recording)
@@ -163,6 +183,7 @@ OTHER = {
     "compare": set(),
     "configure": {"undo", "overwrite"},
     "diagnose": set(),
+    "discover": set(),
     "export": set(),
     "generate": set(),
     "report": set(),
@@ -178,6 +199,7 @@ RENAMED = {
     "rule": "rules",
     "sample_seconds": "sample",
     "size": "ring_bytes",
+    "switch": "switches",
     "snap": "snap_length",
     "unchecked": "check_first",
 }

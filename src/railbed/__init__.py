@@ -35,6 +35,7 @@ HOMES = {
     "compare": "railbed.api.verbs.report",
     "configure": "railbed.api.verbs.configure",
     "diagnose": "railbed.api.verbs.diagnose",
+    "discover": "railbed.api.verbs.discover",
     "export": "railbed.api.verbs.export",
     "generate": "railbed.api.verbs.generate",
     "load_cluster": "railbed.api.clusters",

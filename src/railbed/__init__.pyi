@@ -18,6 +18,7 @@ from railbed.api.verbs.check import check as check
 from railbed.api.verbs.configure import configure as configure
 from railbed.api.verbs.configure import undo as undo
 from railbed.api.verbs.diagnose import diagnose as diagnose
+from railbed.api.verbs.discover import discover as discover
 from railbed.api.verbs.export import export as export
 from railbed.api.verbs.generate import generate as generate
 from railbed.api.verbs.report import compare as compare

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from railbed.api.tally import Conclusion, Tally, conclude, conclude_check
-from railbed.cli.verbs.discover import _conclude as conclude_discover
+from railbed.api.verbs.discover import conclude_discover
 from railbed.model.record import Change, Event, Finding, Record, Verdict
 from tests.support.events import event
 
