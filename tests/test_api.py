@@ -153,6 +153,27 @@ def test_runs_in_another_folder(recording: Reach, tmp_path: Path) -> None:
     assert railbed.runs() == []
 
 
+def test_a_lab_refuses_what_its_command_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAILBED_CACHE", str(tmp_path / "cache"))
+    with pytest.raises(UsageError, match="'fast' is not a rate"):
+        railbed.Lab(rate="fast")
+    lab = railbed.Lab("absent")
+    with pytest.raises(UsageError, match="cut takes no value, such as 5"):
+        lab.fault("cut", "node1", 5)
+    with pytest.raises(UsageError, match="slow needs a rate"):
+        lab.fault("slow", "node1")
+    with pytest.raises(UsageError, match="'much' is not a percentage"):
+        lab.fault("lose", "rail0", "much")
+    with pytest.raises(UsageError, match="there is no lab called 'absent'"):
+        lab.fault("lose", "rail0", "5%").result()
+    with pytest.raises(UsageError, match="there is no lab called 'absent'"):
+        lab.cluster  # noqa: B018  (it raises)
+    stream = lab.status()
+    assert stream.result() == []
+    with pytest.raises(UsageError, match="this lab status has been used"):
+        stream.result()
+
+
 def test_a_fault_in_a_thread_is_raised_where_it_is_waited_for() -> None:
     async def faulty() -> AsyncGenerator[int, None]:
         yield 1

@@ -51,7 +51,13 @@ def test_there_are_at_least_ten() -> None:
     assert len(EXAMPLES) == PAGE.count("```python")
 
 
-@pytest.mark.parametrize("title", EXAMPLES)
+@pytest.mark.parametrize(
+    "title",
+    [
+        pytest.param(title, marks=[pytest.mark.netns] if "railbed.Lab(" in example else [])
+        for title, example in EXAMPLES.items()
+    ],
+)
 @pytest.mark.usefixtures("folder")
 def test_example(title: str, capsys: pytest.CaptureFixture[str], request: pytest.FixtureRequest) -> None:
     if "railbed.export(" in EXAMPLES[title]:
