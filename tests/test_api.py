@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import asyncio
 import inspect
+import json
+import re
 import subprocess
 import sys
 import threading
@@ -12,19 +14,24 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from importlib import import_module
 from pathlib import Path
+from typing import get_args
 
 import pytest
+from pydantic_core import to_json
+from typer.core import TyperGroup
+from typer.main import get_command
 
 import railbed
 from railbed.api import thread
 from railbed.api.reach import Reach
 from railbed.cli.main import VERBS
 from railbed.errors import ClusterFileError, UsageError
+from railbed.lab.model import FaultName
 from railbed.model import events
 from railbed.model.record import Finding, Record
 from tests.support import cli
 from tests.support.recordings import make_recording
-from tests.support.source import SOURCE
+from tests.support.source import ROOT, SOURCE
 
 
 @pytest.fixture
@@ -195,7 +202,8 @@ def test_a_program_that_ends_ends_its_verbs(recording: Reach, tmp_path: Path) ->
     assert railbed.read_run().status == "stopped"
 
 
-SHOWN = {"as_json", "everything", "explain", "listing", "yes", "follow", "output", "as_records", "save"}
+HOSTNAME = "node1\n10.0.0.1 STREAM node1\n"
+SHOWN = {"as_json", "everything", "explain", "listing", "show_list", "yes", "follow", "output", "as_records", "save"}
 """What only chooses what is printed, where, or asks."""
 OTHER = {
     "bench": set(),
@@ -207,7 +215,9 @@ OTHER = {
     "discover": set(),
     "export": set(),
     "generate": set(),
+    "parse": set(),
     "report": set(),
+    "runs": {"names", "clean_up", "keep", "cluster", "attach", "stop"},
     "train": {"context", "detach", "attach", "stop", "environment", "shown", "watched"},
     "watch": {"run", "page", "address", "port", "exporter", "monitoring"},
 }
@@ -215,6 +225,7 @@ OTHER = {
 REACH = {"timeout", "record", "replay"}
 RENAMED = {
     "all_pairs": "every_pair",
+    "file": "output",
     "minimum": "min_nodes",
     "prompt": "prompts",
     "rule": "rules",
@@ -231,5 +242,53 @@ def test_every_option_of_a_verb_is_a_parameter(verb: str) -> None:
     module = import_module(f"railbed.cli.verbs.{VERBS[verb]}")
     options = {*inspect.signature(getattr(module, f"{verb}_command")).parameters} - SHOWN - OTHER[verb]
     parameters = {*inspect.signature(getattr(railbed, verb)).parameters}
-    assert ("reach" in parameters) == bool(options & REACH) == (verb not in ("compare", "diagnose", "report"))
+    assert (
+        ("reach" in parameters)
+        == bool(options & REACH)
+        == (verb not in ("compare", "diagnose", "parse", "report", "runs"))
+    )
     assert {RENAMED.get(option, option) for option in options - REACH} <= parameters
+
+
+def only_of_the_command_line() -> set[str]:
+    """Return the commands that docs/api.md lists with the reason why they are no functions."""
+    page = (ROOT / "docs" / "api.md").read_text()
+    _, _, section = page.partition("\n## What only the command line does\n")
+    return set(re.findall(r"^\| `railbed ([a-z -]+)` \| \S", section, re.MULTILINE))
+
+
+def test_every_verb_is_a_function_or_the_page_says_why_not() -> None:
+    lab = get_command(import_module("railbed.cli.verbs.lab").lab_command)
+    assert isinstance(lab, TyperGroup)
+    faults = lab.commands.pop("fault")
+    assert isinstance(faults, TyperGroup)
+    commands = {*VERBS, *(f"lab {name}" for name in lab.commands)} - {"lab"}
+    functions = {*railbed.HOMES, *(f"lab {name}" for name in vars(railbed.Lab))}
+    listed = only_of_the_command_line()
+    assert {command for command in commands if command not in functions} == {
+        name for name in listed if "-" not in name
+    }, "write its function, or list it in docs/api.md with the reason"
+    assert {*faults.commands} == {*get_args(FaultName), "heal"}
+    assert hasattr(railbed.Lab, "heal")
+
+
+def test_every_option_of_a_lab_is_a_parameter() -> None:
+    options = {*inspect.signature(import_module("railbed.cli.verbs.lab").lab_up).parameters} - SHOWN
+    parameters = {*inspect.signature(railbed.Lab).parameters}
+    assert {{"extra": "training"}.get(option, option) for option in options} == parameters
+
+
+def test_every_verb_is_compared() -> None:
+    assert {*OTHER} == {*VERBS} & {*railbed.HOMES}
+
+
+def test_facts_of_a_saved_output(tmp_path: Path) -> None:
+    saved = tmp_path / "hostname"
+    saved.write_text(HOSTNAME)
+    printed = json.loads(cli.railbed(tmp_path, "parse", "hostname", saved).out)
+    for output in (HOSTNAME, saved):
+        assert json.loads(to_json(railbed.parse("hostname", output))) == printed["facts"]
+    with pytest.raises(UsageError, match="there is no probe 'hostnam'"):
+        railbed.parse("hostnam", saved)
+    with pytest.raises(UsageError, match="missing cannot be read"):
+        railbed.parse("hostname", tmp_path / "missing")

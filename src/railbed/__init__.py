@@ -42,6 +42,7 @@ HOMES = {
     "generate": "railbed.api.verbs.generate",
     "load_cluster": "railbed.api.clusters",
     "local": "railbed.api.clusters",
+    "parse": "railbed.api.verbs.parse",
     "read_capture": "railbed.api.verbs.capture",
     "read_run": "railbed.api.stored",
     "report": "railbed.api.verbs.report",

@@ -23,6 +23,7 @@ from railbed.api.verbs.discover import discover as discover
 from railbed.api.verbs.export import export as export
 from railbed.api.verbs.generate import generate as generate
 from railbed.api.verbs.lab import Lab as Lab
+from railbed.api.verbs.parse import parse as parse
 from railbed.api.verbs.report import compare as compare
 from railbed.api.verbs.report import report as report
 from railbed.api.verbs.watch import watch as watch
