@@ -40,11 +40,11 @@ run: setup
 	@$(BIN)/railbed train
 	@$(BIN)/railbed report
 
-# Five processes keep two cores busy, since tests with a lab often wait. Lint runs beside them; its output comes last,
-# where it can be read, and its failure fails `make test` too.
+# Seven processes keep two cores busy, also beside other programs, since tests with a lab often wait. Lint runs beside
+# them; its output comes last, where it can be read, and its failure fails `make test` too.
 test: setup-dev
 	@output=$$(mktemp); $(MAKE) --no-print-directory lint >"$$output" 2>&1 & linting=$$!; \
-	$(BIN)/pytest -n 5 --dist loadgroup --no-loadscope-reorder; tested=$$?; \
+	$(BIN)/pytest -n 7 --dist loadgroup --no-loadscope-reorder; tested=$$?; \
 	wait $$linting; linted=$$?; echo "lint:"; cat "$$output"; rm "$$output"; \
 	[ $$tested -eq 0 ] && [ $$linted -eq 0 ]
 

@@ -104,6 +104,7 @@ def test_the_campaign_counts_and_finds(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_campaign_measures_memory_by_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(soak_fuzz, "BATCH", 5)
     large = soak_fuzz.try_batch(Reader("planted", lambda _: b"x" * (300 << 20), ["x"]), 0)
     small = soak_fuzz.try_batch(Reader("planted", len, ["x"]), 0)
     assert large.memory > small.memory + 250

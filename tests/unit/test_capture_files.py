@@ -278,7 +278,8 @@ def test_a_file_is_cut_wherever_it_ends_within_a_packet(read: Read, write: Calla
     packets = variety()[:3]
     ends = [len(write(files.records(packets[:count]))) for count in range(4)]
     content = write(files.records(packets))
-    for length in range(ends[0], len(content) + 1):
+    within_headers = {end + more for end in ends[:-1] for more in range(30)}
+    for length in sorted({*within_headers, *range(ends[0], len(content), 11), *ends}):
         recording = read(content[:length])
         count = sum(end <= length for end in ends[1:])
         cut = f"the file ends in the middle of a packet after {plural(count, 'packet')}: cut"
