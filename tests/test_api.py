@@ -125,11 +125,11 @@ def test_discover_writes_a_file_and_shows_what_changed(recording: Reach, tmp_pat
     assert (stream.run.verb, stream.run.exit) == ("discover", 0)
     text = (tmp_path / "site.yaml").read_text()
     (tmp_path / "site.yaml").write_text("# mine\n" + text.replace("rocep11s0", "mlx5_9", 1))
-    seen = railbed.discover(cluster="site.yaml", reach=recording).result()
+    compared = railbed.discover(cluster="site.yaml", reach=recording).result()
     printed = cli.railbed(tmp_path, "discover", "-c", "site.yaml", "--replay", recording.replay or "", "--json")
     shown = [record["subject"] for record in printed.records if record["kind"] == "change"]
-    assert [change.subject for change in seen.changes()] == shown != []
-    assert seen.exit == printed.code == 1
+    assert [change.subject for change in compared.changes()] == shown != []
+    assert compared.exit == printed.code == 1
     assert railbed.discover(cluster="site.yaml", write=True, reach=recording).result().exit == 0
     assert (tmp_path / "site.yaml").read_text().startswith("# mine\n")
     assert railbed.load_cluster("site.yaml") == site
