@@ -55,15 +55,7 @@ def generate(
     if reach.replay:
         raise UsageError("a recording has no weights", hint="leave out replay")
     texts = _texts([prompts] if isinstance(prompts, str) else prompts)
-    sampling = {
-        "tokens": tokens,
-        "greedy": greedy,
-        "temperature": temperature,
-        "top_k": top_k,
-        "top_p": top_p,
-        "seed": seed,
-    }
-    _refuse_out_of_range(tokens, temperature, top_k, top_p, seed)
+    sampling = {**_numbers(tokens, temperature, top_k, top_p, seed), "greedy": greedy}
     model = trained_model(source, cluster, node, store)
     request = GenerateRequest(
         run=model.run,
@@ -122,8 +114,8 @@ def _texts(prompts: Sequence[str]) -> list[str]:
     return texts
 
 
-def _refuse_out_of_range(tokens: int, temperature: float, top_k: int, top_p: float, seed: int) -> None:
-    """Refuse the numbers that the options of the command refuse."""
+def _numbers(tokens: int, temperature: float, top_k: int, top_p: float, seed: int) -> dict[str, float]:
+    """Return the numbers of the sampling; refuse those that the options of the command refuse."""
     limits = {
         "tokens": (tokens, 1, None),
         "temperature": (temperature, 0.01, None),
@@ -134,3 +126,4 @@ def _refuse_out_of_range(tokens: int, temperature: float, top_k: int, top_p: flo
     for name, (value, least, most) in limits.items():
         if value < least or (most is not None and value > most):
             raise UsageError(f"{name} {value:g} is not {f'{least} to {most}' if most else f'at least {least}'}")
+    return {name: value for name, (value, _, _) in limits.items()}
