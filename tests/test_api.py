@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import asyncio
 import inspect
+import json
+import re
 import subprocess
 import sys
 import threading
@@ -12,19 +14,24 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from importlib import import_module
 from pathlib import Path
+from typing import get_args
 
 import pytest
+from pydantic_core import to_json
+from typer.core import TyperGroup
+from typer.main import get_command
 
 import railbed
 from railbed.api import thread
 from railbed.api.reach import Reach
 from railbed.cli.main import VERBS
 from railbed.errors import ClusterFileError, UsageError
+from railbed.lab.model import FaultName
 from railbed.model import events
 from railbed.model.record import Finding, Record
 from tests.support import cli
 from tests.support.recordings import make_recording
-from tests.support.source import SOURCE
+from tests.support.source import ROOT, SOURCE
 
 
 @pytest.fixture
@@ -110,6 +117,26 @@ def test_a_loop_that_is_left_early(recording: Reach) -> None:
     assert [name for name in map(str, threading.enumerate()) if "railbed" in name] == []
 
 
+def test_discover_writes_a_file_and_shows_what_changed(recording: Reach, tmp_path: Path) -> None:
+    stream = railbed.discover(cluster="site.yaml", reach=recording)
+    built = [record for record in stream if isinstance(record, events.ClusterBuilt)]
+    site = railbed.load_cluster("site.yaml")
+    assert [railbed.Cluster.model_validate(record.cluster) for record in built] == [site]
+    assert (stream.run.verb, stream.run.exit) == ("discover", 0)
+    text = (tmp_path / "site.yaml").read_text()
+    (tmp_path / "site.yaml").write_text("# mine\n" + text.replace("rocep11s0", "mlx5_9", 1))
+    compared = railbed.discover(cluster="site.yaml", reach=recording).result()
+    printed = cli.railbed(tmp_path, "discover", "-c", "site.yaml", "--replay", recording.replay or "", "--json")
+    shown = [record["subject"] for record in printed.records if record["kind"] == "change"]
+    assert [change.subject for change in compared.changes()] == shown != []
+    assert compared.exit == printed.code == 1
+    assert railbed.discover(cluster="site.yaml", write=True, reach=recording).result().exit == 0
+    assert (tmp_path / "site.yaml").read_text().startswith("# mine\n")
+    assert railbed.load_cluster("site.yaml") == site
+    with pytest.raises(UsageError, match="'a b' is not a machine"):
+        railbed.discover("a b")
+
+
 def test_mistakes_are_raised(recording: Reach, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="there is no rule 'nix'"):
         railbed.check(rules=["nix"], reach=recording)
@@ -133,6 +160,27 @@ def test_runs_in_another_folder(recording: Reach, tmp_path: Path) -> None:
     assert railbed.runs() == []
 
 
+def test_a_lab_refuses_what_its_command_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAILBED_CACHE", str(tmp_path / "cache"))
+    with pytest.raises(UsageError, match="'fast' is not a rate"):
+        railbed.Lab(rate="fast")
+    lab = railbed.Lab("absent")
+    with pytest.raises(UsageError, match="cut takes no value, such as 5"):
+        lab.fault("cut", "node1", 5)
+    with pytest.raises(UsageError, match="slow needs a rate"):
+        lab.fault("slow", "node1")
+    with pytest.raises(UsageError, match="'much' is not a percentage"):
+        lab.fault("lose", "rail0", "much")
+    with pytest.raises(UsageError, match="there is no lab called 'absent'"):
+        lab.fault("lose", "rail0", "5%").result()
+    with pytest.raises(UsageError, match="there is no lab called 'absent'"):
+        lab.cluster  # noqa: B018  (it raises)
+    stream = lab.status()
+    assert stream.result() == []
+    with pytest.raises(UsageError, match="this lab status has been used"):
+        stream.result()
+
+
 def test_a_fault_in_a_thread_is_raised_where_it_is_waited_for() -> None:
     async def faulty() -> AsyncGenerator[int, None]:
         yield 1
@@ -154,7 +202,8 @@ def test_a_program_that_ends_ends_its_verbs(recording: Reach, tmp_path: Path) ->
     assert railbed.read_run().status == "stopped"
 
 
-SHOWN = {"as_json", "everything", "explain", "listing", "yes", "follow", "output", "as_records", "save"}
+HOSTNAME = "node1\n10.0.0.1 STREAM node1\n"
+SHOWN = {"as_json", "everything", "explain", "listing", "show_list", "yes", "follow", "output", "as_records", "save"}
 """What only chooses what is printed, where, or asks."""
 OTHER = {
     "bench": set(),
@@ -163,7 +212,12 @@ OTHER = {
     "compare": set(),
     "configure": {"undo", "overwrite"},
     "diagnose": set(),
+    "discover": set(),
+    "export": set(),
+    "generate": set(),
+    "parse": set(),
     "report": set(),
+    "runs": {"names", "clean_up", "keep", "cluster", "attach", "stop"},
     "train": {"context", "detach", "attach", "stop", "environment", "shown", "watched"},
     "watch": {"run", "page", "address", "port", "exporter", "monitoring"},
 }
@@ -171,10 +225,13 @@ OTHER = {
 REACH = {"timeout", "record", "replay"}
 RENAMED = {
     "all_pairs": "every_pair",
+    "file": "output",
     "minimum": "min_nodes",
+    "prompt": "prompts",
     "rule": "rules",
     "sample_seconds": "sample",
     "size": "ring_bytes",
+    "switch": "switches",
     "snap": "snap_length",
     "unchecked": "check_first",
 }
@@ -185,5 +242,53 @@ def test_every_option_of_a_verb_is_a_parameter(verb: str) -> None:
     module = import_module(f"railbed.cli.verbs.{VERBS[verb]}")
     options = {*inspect.signature(getattr(module, f"{verb}_command")).parameters} - SHOWN - OTHER[verb]
     parameters = {*inspect.signature(getattr(railbed, verb)).parameters}
-    assert ("reach" in parameters) == bool(options & REACH) == (verb not in ("compare", "diagnose", "report"))
+    assert (
+        ("reach" in parameters)
+        == bool(options & REACH)
+        == (verb not in ("compare", "diagnose", "parse", "report", "runs"))
+    )
     assert {RENAMED.get(option, option) for option in options - REACH} <= parameters
+
+
+def only_of_the_command_line() -> set[str]:
+    """Return the commands that docs/api.md lists with the reason why they are no functions."""
+    page = (ROOT / "docs" / "api.md").read_text()
+    _, _, section = page.partition("\n## What only the command line does\n")
+    return set(re.findall(r"^\| `railbed ([a-z -]+)` \| \S", section, re.MULTILINE))
+
+
+def test_every_verb_is_a_function_or_the_page_says_why_not() -> None:
+    lab = get_command(import_module("railbed.cli.verbs.lab").lab_command)
+    assert isinstance(lab, TyperGroup)
+    faults = lab.commands.pop("fault")
+    assert isinstance(faults, TyperGroup)
+    commands = {*VERBS, *(f"lab {name}" for name in lab.commands)} - {"lab"}
+    functions = {*railbed.HOMES, *(f"lab {name}" for name in vars(railbed.Lab))}
+    listed = only_of_the_command_line()
+    assert {command for command in commands if command not in functions} == {
+        name for name in listed if "-" not in name
+    }, "write its function, or list it in docs/api.md with the reason"
+    assert {*faults.commands} == {*get_args(FaultName), "heal"}
+    assert hasattr(railbed.Lab, "heal")
+
+
+def test_every_option_of_a_lab_is_a_parameter() -> None:
+    options = {*inspect.signature(import_module("railbed.cli.verbs.lab").lab_up).parameters} - SHOWN
+    parameters = {*inspect.signature(railbed.Lab).parameters}
+    assert {{"extra": "training"}.get(option, option) for option in options} == parameters
+
+
+def test_every_verb_is_compared() -> None:
+    assert {*OTHER} == {*VERBS} & {*railbed.HOMES}
+
+
+def test_facts_of_a_saved_output(tmp_path: Path) -> None:
+    saved = tmp_path / "hostname"
+    saved.write_text(HOSTNAME)
+    printed = json.loads(cli.railbed(tmp_path, "parse", "hostname", saved).out)
+    for output in (HOSTNAME, saved):
+        assert json.loads(to_json(railbed.parse("hostname", output))) == printed["facts"]
+    with pytest.raises(UsageError, match="there is no probe 'hostnam'"):
+        railbed.parse("hostnam", saved)
+    with pytest.raises(UsageError, match="missing cannot be read"):
+        railbed.parse("hostname", tmp_path / "missing")

@@ -112,6 +112,21 @@ def test_only_the_rules_that_were_asked_for(tmp_path: Path) -> None:
     assert {finding["check"] for finding in result.findings} == {"disk_space", "kernel_equal"}
 
 
+@pytest.mark.parametrize(
+    ("rule", "missing"), [("mtu", "port"), ("rail_speed_equal", "rail"), ("switch_pfc", "switch port")]
+)
+def test_a_rule_that_was_asked_for_and_has_nothing_to_judge(tmp_path: Path, rule: str, missing: str) -> None:
+    ran = railbed(tmp_path, "check", rule, "--json")
+    assert ran.code == 2
+    (finding,) = ran.findings
+    assert (finding["check"], finding["verdict"]) == (rule, "skipped")
+    assert finding["observed"] == f"the cluster file has no {missing}"
+    assert "`railbed discover" in finding["remedy"]
+    beside = railbed(tmp_path, "check", rule, "disk_space")
+    assert beside.code == 0
+    assert f"{rule} (the cluster file has no {missing})" in beside.out
+
+
 def test_a_recording_gives_the_same_findings(tmp_path: Path) -> None:
     live = railbed(tmp_path, "check", "--record", "rec", "--json")
     assert live.findings

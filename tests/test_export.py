@@ -14,7 +14,9 @@ from typing import Any
 
 import pytest
 
+import railbed as api
 from railbed.errors import UsageError
+from railbed.model.events import WeightsFetched
 from railbed.store.find import begun
 from tests.support.cli import Result, railbed
 from tests.support.disks import fill, small_disk
@@ -247,3 +249,18 @@ def test_a_run_without_its_cluster_is_reported(trained: Path, tmp_path: Path) ->
     (tmp_path / "copy" / "cluster.yaml").unlink()
     done = call(trained, "export", tmp_path / "copy", tmp_path / "weights")
     assert (done.code, "copy has no cluster file" in done.err) == (2, True), done
+
+
+def test_from_python_it_is_the_same(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(trained)
+    stream = api.export("newest", tmp_path / "weights")
+    records = list(stream)
+    assert (stream.run.verb, stream.run.status, stream.run.exit) == ("export", "done", 0)
+    (fetched,) = [record for record in records if isinstance(record, WeightsFetched)]
+    assert fetched.folder == str(tmp_path / "weights")
+    assert {path.name for path in (tmp_path / "weights").iterdir()} >= {*LOADED}
+    with pytest.raises(UsageError, match="weights is not empty"):
+        api.export("newest", tmp_path / "weights")
+    with pytest.raises(UsageError, match="is a folder already"):
+        api.export(tmp_path / "weights", tmp_path / "copy")
+    assert not (tmp_path / "copy").exists()

@@ -11,6 +11,9 @@ from typing import Any
 
 import pytest
 
+import railbed as api
+from railbed.errors import UsageError
+from railbed.model.events import TextGenerated
 from railbed.model.text.printable import clean
 from tests.support.adapters import write_adapter
 from tests.support.background import Background
@@ -155,3 +158,16 @@ def programs_with(variable: str) -> list[str]:
             if "worker.results" in command and f"{variable}\0" in (process / "environ").read_text():
                 commands.append(command)
     return commands
+
+
+def test_from_python_it_is_the_same(trained_here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (printed,) = answers(call(trained_here, "newest", "--prompt", "12 green bottles", *GREEDY, "--json"))
+    monkeypatch.chdir(trained_here)
+    stream = api.generate("newest", "12 green bottles", tokens=6, greedy=True)
+    (answer,) = [record for record in stream if isinstance(record, TextGenerated)]
+    assert (answer.text, answer.tokens) == (printed["text"], printed["tokens"])
+    assert (stream.run.verb, stream.run.exit) == ("generate", 0)
+    with pytest.raises(UsageError, match="there is no prompt"):
+        api.generate("newest", [])
+    with pytest.raises(UsageError, match=r"top_p 1\.5 is not 0 to 1"):
+        api.generate("newest", "12 green", top_p=1.5)

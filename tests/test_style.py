@@ -71,7 +71,6 @@ REPEATED = frozenset(
     [
         "Agent",
         "Allocation",
-        "Answers",
         "Architecture",
         "Attempt",
         "Batch",

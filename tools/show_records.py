@@ -10,6 +10,7 @@ import sys
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
+from railbed.api.stream import EventStream
 from railbed.cli.screens.base import Screen
 from railbed.cli.screens.bench import BenchScreen
 from railbed.cli.screens.lab import run_lab_verb, show_up
@@ -36,7 +37,7 @@ def _show_file(name: str, records: list[Record]) -> None:
     elif name == "bench":
         _show(BenchScreen(verbose=False), records, Path(RUN.format(name)))
     else:
-        events = run_lab_verb(_each(records), as_json=False)
+        events = run_lab_verb(EventStream(name, lambda: _each(records)), as_json=False)
         if name == "lab_up":
             nodes = sum(isinstance(record, Event) and record.name == "lab_node_up" for record in records)
             show_up(Spec(name="lab", kind="netns", nodes=nodes), events)

@@ -8,6 +8,7 @@ from railbed.api.stored import Run as Run
 from railbed.api.stored import read_run as read_run
 from railbed.api.stored import runs as runs
 from railbed.api.stored import to_json as to_json
+from railbed.api.stream import EventStream as EventStream
 from railbed.api.stream import RecordStream as RecordStream
 from railbed.api.train.verb import train as train
 from railbed.api.verbs.bench import bench as bench
@@ -18,6 +19,11 @@ from railbed.api.verbs.check import check as check
 from railbed.api.verbs.configure import configure as configure
 from railbed.api.verbs.configure import undo as undo
 from railbed.api.verbs.diagnose import diagnose as diagnose
+from railbed.api.verbs.discover import discover as discover
+from railbed.api.verbs.export import export as export
+from railbed.api.verbs.generate import generate as generate
+from railbed.api.verbs.lab import Lab as Lab
+from railbed.api.verbs.parse import parse as parse
 from railbed.api.verbs.report import compare as compare
 from railbed.api.verbs.report import report as report
 from railbed.api.verbs.watch import watch as watch

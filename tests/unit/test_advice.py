@@ -10,7 +10,7 @@ import pytest
 from railbed.cli.hints import advised, command_line, use_cluster_file, with_cluster
 from railbed.cli.main import run
 from railbed.lab import folder
-from railbed.lab.model import Lab, Spec
+from railbed.lab.model import Spec, StoredLab
 from railbed.model.record import Change, Event, Finding, Verdict
 from railbed.present.commands import cluster_option
 from tests.support.events import event
@@ -99,9 +99,9 @@ def test_wrong_arguments_point_to_the_help_of_their_command(
 
 
 def test_a_lab_is_named_where_its_command_would_not_find_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    labs = [Lab(spec=Spec(name="lab", kind="netns", nodes=1), number=1, id="0001", folder=tmp_path)]
+    labs = [StoredLab(spec=Spec(name="lab", kind="netns", nodes=1), number=1, id="0001", folder=tmp_path)]
     monkeypatch.setattr(folder, "load_labs", lambda: labs)
     assert folder.name_option("lab") == ""
     assert folder.name_option("other") == " --name other"
-    labs.append(Lab(spec=Spec(name="other", kind="netns", nodes=1), number=2, id="0002", folder=tmp_path))
+    labs.append(StoredLab(spec=Spec(name="other", kind="netns", nodes=1), number=2, id="0002", folder=tmp_path))
     assert folder.name_option("lab") == " --name lab"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from railbed.api.tally import Conclusion, Tally, conclude, conclude_check
-from railbed.cli.verbs.discover import _conclude as conclude_discover
+from railbed.api.verbs.discover import conclude_discover
 from railbed.model.record import Change, Event, Finding, Record, Verdict
 from tests.support.events import event
 
@@ -42,3 +42,11 @@ def test_a_check_passes_only_if_everything_essential_is_known() -> None:
     assert conclude_check(tally_of(known, unknown)).code == 3
     assert conclude(tally_of(known, unknown)).code == 0
     assert conclude_check(tally_of(finding(Verdict.FAIL), unknown)).code == 1
+
+
+def test_a_check_of_rules_without_a_subject_does_not_pass() -> None:
+    why = "the cluster file has no port"
+    skipped = conclude_check(tally_of(finding(Verdict.SKIPPED)), without_subject=why)
+    assert (skipped.code, skipped.reason) == (2, f"nothing was judged: {why}")
+    assert conclude_check(tally_of(finding(Verdict.OK)), without_subject=why).code == 0
+    assert conclude_check(tally_of(read(ok=False)), without_subject=why).code == 3

@@ -17,7 +17,7 @@ from railbed.lab import folder, host
 from railbed.lab.fault import describe
 from railbed.lab.host import HostFault
 from railbed.lab.kind import KINDS
-from railbed.lab.model import Fault, Lab, Spec
+from railbed.lab.model import Fault, Spec, StoredLab
 from railbed.lab.netns.cabling import numbers_in_use
 from railbed.lab.switch import MODELS, admit, port_of
 from railbed.lab.units import parse_delay, parse_percent, parse_rate
@@ -127,7 +127,7 @@ def test_numbers_whose_network_this_machine_uses_are_taken() -> None:
 
 
 def test_addresses_follow_from_the_numbers(tmp_path: Path) -> None:
-    lab = Lab(spec=Spec(name="x", kind="netns", nodes=2, rails=2), number=7, id="ab12", folder=tmp_path)
+    lab = StoredLab(spec=Spec(name="x", kind="netns", nodes=2, rails=2), number=7, id="ab12", folder=tmp_path)
     assert [str(node.rail_address(rail)) for node, rail in lab.ports()] == [
         "10.100.7.1", "10.101.7.1", "10.100.7.2", "10.101.7.2"
     ]  # fmt: skip
@@ -170,7 +170,7 @@ def test_models_of_the_switch_are_those_of_the_emulator() -> None:
 
 def test_every_port_of_the_switch_is_used_once(tmp_path: Path) -> None:
     spec = Spec(name="x", kind="netns", nodes=6, rails=8, switch="n9k")
-    lab = Lab(spec=spec, number=1, id="abcd", folder=tmp_path)
+    lab = StoredLab(spec=spec, number=1, id="abcd", folder=tmp_path)
     ports = [port_of(lab, node, rail) for node, rail in lab.ports()]
     assert set(ports) <= set(PLATFORMS["n9k"].port_names)
     assert len(set(ports)) == 48

@@ -10,7 +10,7 @@ from railbed import clusterfile
 from railbed.cli.lab_here import lab_here, named_or_here
 from railbed.errors import UsageError
 from railbed.lab import folder
-from railbed.lab.model import Lab, Spec
+from railbed.lab.model import Spec, StoredLab
 from railbed.lab.up import describe
 
 
@@ -22,8 +22,8 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "here"
 
 
-def saved(name: str, number: int) -> Lab:
-    lab = Lab(
+def saved(name: str, number: int) -> StoredLab:
+    lab = StoredLab(
         spec=Spec(name=name, kind="netns", nodes=1), number=number, id=f"{number}", folder=folder.labs_folder() / name
     )
     lab.folder.mkdir(parents=True)
@@ -31,7 +31,7 @@ def saved(name: str, number: int) -> Lab:
     return lab
 
 
-def write_cluster_file(lab: Lab, here: Path) -> None:
+def write_cluster_file(lab: StoredLab, here: Path) -> None:
     (here / "cluster.yaml").write_text(clusterfile.dumps(describe(lab)))
 
 

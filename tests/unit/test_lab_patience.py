@@ -17,7 +17,7 @@ import pytest
 
 from railbed.lab import patience as patience_module
 from railbed.lab.host import HostFault
-from railbed.lab.model import Lab, Spec
+from railbed.lab.model import Spec, StoredLab
 from railbed.lab.patience import Patience, ProcessSigns
 from railbed.lab.steps import Steps, usual_seconds
 from railbed.lab.vm.qemu import failure, machine, state
@@ -80,12 +80,12 @@ def test_a_process_that_wants_a_processor_is_at_work(
 
 
 @pytest.fixture
-def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
+def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StoredLab:
     monkeypatch.setenv("RAILBED_CACHE", str(tmp_path))
     folder = tmp_path / "labs" / "one"
     (folder / "node1").mkdir(parents=True)
     (folder / "image").write_text("key/states/tcg-1536-abc\n")
-    return Lab(spec=Spec(name="one", kind="vm", nodes=1), number=1, id="ab12", folder=folder)
+    return StoredLab(spec=Spec(name="one", kind="vm", nodes=1), number=1, id="ab12", folder=folder)
 
 
 @pytest.fixture
@@ -97,7 +97,7 @@ def processes() -> Iterator[list[subprocess.Popen[bytes]]]:
         process.wait()
 
 
-def started(lab: Lab, processes: list[subprocess.Popen[bytes]], script: str) -> machine.Started:
+def started(lab: StoredLab, processes: list[subprocess.Popen[bytes]], script: str) -> machine.Started:
     """Return a guest that is a script; it writes to its console and to QEMU's standard error."""
     log = (lab.folder / "node1" / machine.QEMU_LOG).open("wb")
     with log:
@@ -117,7 +117,7 @@ def fault_of(guest: machine.Started) -> HostFault:
 
 
 def test_a_guest_that_is_slow_and_goes_on_is_waited_for(
-    lab: Lab, processes: list[subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch
+    lab: StoredLab, processes: list[subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each line comes 200 s after the one before: ten times what was waited for in all."""
     clock = Clock()
@@ -145,7 +145,7 @@ def test_a_guest_that_is_slow_and_goes_on_is_waited_for(
 
 
 def test_a_guest_that_is_stuck_is_reported_with_its_last_words(
-    lab: Lab, processes: list[subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch
+    lab: StoredLab, processes: list[subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(machine, "PATIENCE", {"tcg": (0.3, 60.0)})
     (lab.folder / "node1" / SERIAL_LOG).write_text("[ 1] a\n[ 2] mounting /\n[ 3] waiting for the disk\n")
@@ -167,7 +167,7 @@ def test_a_guest_that_is_stuck_is_reported_with_its_last_words(
     ids=["said why", "out of memory", "no room for memory", "panic"],
 )
 def test_a_guest_that_is_dead_is_reported_with_the_cause_at_once(
-    lab: Lab, processes: list[subprocess.Popen[bytes]], script: str, message: str, hint: str
+    lab: StoredLab, processes: list[subprocess.Popen[bytes]], script: str, message: str, hint: str
 ) -> None:
     error = fault_of(started(lab, processes, script))
     assert message in error.message
@@ -175,7 +175,7 @@ def test_a_guest_that_is_dead_is_reported_with_the_cause_at_once(
 
 
 def test_a_full_disk_is_called_so(
-    lab: Lab, processes: list[subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch
+    lab: StoredLab, processes: list[subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=4096))
     error = fault_of(started(lab, processes, "exit 1"))

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from railbed.lab.host import HostFault
-from railbed.lab.model import Fault, Lab, Spec
+from railbed.lab.model import Fault, Spec, StoredLab
 from railbed.lab.removal import remove_tree
 from railbed.lab.vm import cache, initrd, recipe, rootfs
 from railbed.lab.vm.faults import queues
@@ -31,9 +31,9 @@ TCG = Hardware("aarch64", "tcg", 1536)
 
 
 @pytest.fixture
-def lab(tmp_path: Path) -> Lab:
+def lab(tmp_path: Path) -> StoredLab:
     spec = Spec(name="x", kind="vm", nodes=2, rails=2)
-    lab = Lab(spec=spec, number=7, id="ab12", folder=tmp_path / "lab")
+    lab = StoredLab(spec=spec, number=7, id="ab12", folder=tmp_path / "lab")
     lab.folder.mkdir()
     for path in (lab.key, *map(lab.host_key, lab.devices)):
         path.write_text(f"private {path.name}\n")
@@ -95,15 +95,15 @@ def test_nodes_never_write_into_the_saved_memory() -> None:
 
 
 @pytest.mark.parametrize(("nodes", "others"), [(1, ["hub"]), (2, ["node2", "node1"]), (3, ["hub"] * 3)])
-def test_two_nodes_are_cabled_to_each_other_and_more_to_the_hub(lab: Lab, nodes: int, others: list[str]) -> None:
+def test_two_nodes_are_cabled_to_each_other_and_more_to_the_hub(lab: StoredLab, nodes: int, others: list[str]) -> None:
     (lab.folder / cache.USED).write_text("aarch64-key/states/tcg-1536-0123\n")
-    lab = Lab(spec=Spec(name="x", kind="vm", nodes=nodes), number=7, id="ab12", folder=lab.folder)
+    lab = StoredLab(spec=Spec(name="x", kind="vm", nodes=nodes), number=7, id="ab12", folder=lab.folder)
     machines = [describe(lab, node, ram=None) for node in lab.nodes]
     assert [node.cables[0].other for node in machines] == [f"{other}-rail0" for other in others]
     assert machines[0].hardware == hardware_of(Path("aarch64-key/states/tcg-1536-0123")) == TCG
 
 
-def test_an_identity_has_keys_names_and_rails(lab: Lab, tmp_path: Path) -> None:
+def test_an_identity_has_keys_names_and_rails(lab: StoredLab, tmp_path: Path) -> None:
     path = tmp_path / "identity"
     write_identity(lab, lab.nodes[1], path)
     data = path.read_bytes()
@@ -120,7 +120,7 @@ def test_an_identity_has_keys_names_and_rails(lab: Lab, tmp_path: Path) -> None:
     assert (modes["etc/ssh/ssh_host_ed25519_key"], modes["root/.ssh"]) == (0o600, 0o700)
 
 
-def test_machine_ids_differ(lab: Lab, tmp_path: Path) -> None:
+def test_machine_ids_differ(lab: StoredLab, tmp_path: Path) -> None:
     ids = set()
     for node in lab.nodes:
         write_identity(lab, node, tmp_path / node.name)
@@ -209,9 +209,9 @@ def test_modules_are_loaded_after_what_they_need() -> None:
     assert all(order.index(need) < order.index(path) for path in order for need in needs[path])
 
 
-def test_queues_stand_inside_each_other(lab: Lab) -> None:
+def test_queues_stand_inside_each_other(lab: StoredLab) -> None:
     def chain(spec: Spec, *faults: Fault) -> list[str]:
-        shaped = Lab(spec=spec, number=1, id="x", folder=lab.folder, faults=faults)
+        shaped = StoredLab(spec=spec, number=1, id="x", folder=lab.folder, faults=faults)
         made = queues(shaped, shaped.nodes[0], "rail0")
         return [" ".join(line.split()[5:]) for line in made]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from railbed.api.exits import DEVICE, FOUND, OK
+from railbed.api.exits import DEVICE, FOUND, OK, USER
 from railbed.model import events
 from railbed.model.record import Change, Finding, Measurement, Record, Verdict
 from railbed.model.text.amount import plural
@@ -82,9 +82,14 @@ def conclude(tally: Tally) -> Conclusion:
     return Conclusion(FOUND, tally.mishap) if tally.mishap else Conclusion()
 
 
-def conclude_check(tally: Tally) -> Conclusion:
-    """Decide for a check, which passes only if everything that training depends on is known."""
+def conclude_check(tally: Tally, *, without_subject: str = "") -> Conclusion:
+    """Decide for a check, which passes only if everything that training depends on is known.
+
+    `without_subject` is why none of the named rules has anything to judge: then nothing was found to be well, either.
+    """
     conclusion = conclude(tally)
+    if conclusion.code == OK and without_subject and not tally.judged:
+        conclusion = Conclusion(USER, f"nothing was judged: {without_subject}")
     if conclusion.code == OK and tally.undetermined:
         unknown = ", ".join(tally.undetermined)
         conclusion = Conclusion(DEVICE, f"training depends on rules with unknown results: {unknown}")

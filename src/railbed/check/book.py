@@ -10,10 +10,14 @@ from railbed.check.advice import fill_in
 from railbed.model.cluster import Cluster
 from railbed.model.probe import Probe
 from railbed.model.reading import DeviceFacts
+from railbed.model.record import Finding, Verdict
 from railbed.rules import engine
 from railbed.rules.book import RuleBook, parts_of_cluster
 from railbed.rules.rule import Rule, Scope, Subject
 from railbed.rules.site import Site
+
+PORTS_MISSING = "`railbed discover HOST…` writes a cluster file with the ports of machines"
+SWITCHES_MISSING = "`railbed discover --switch HOST` adds a switch and its cables"
 
 
 def _subjects(scope: Scope, site: Site) -> Iterable[Subject]:
@@ -30,8 +34,30 @@ CHECK_BOOK: RuleBook[Site] = RuleBook(
 
 def probes_needed(rules: Iterable[Rule[Any]], cluster: Cluster) -> Iterator[Probe[Any]]:
     """Yield what some rules read on a cluster: nothing for those that the file alone decides, such as without RDMA."""
-    devices = {name: DeviceFacts(device=name) for name in (*cluster.nodes, *cluster.switches)}
-    return engine.probes_needed(CHECK_BOOK, Site(cluster, devices), rules)
+    return engine.probes_needed(CHECK_BOOK, _before_reading(cluster), rules)
+
+
+def without_subject(rules: Iterable[Rule[Any]], cluster: Cluster) -> list[Finding]:
+    """Return a finding for each rule that has nothing to judge, whatever the devices report: no port, no switch."""
+    site = _before_reading(cluster)
+    return [
+        Finding(
+            check=rule.name,
+            subject=site.subject,
+            verdict=Verdict.SKIPPED,
+            expected="",
+            observed=CHECK_BOOK.no_subject.format(scope=rule.scope),
+            why=rule.why,
+            remedy=SWITCHES_MISSING if "switch" in rule.scope or rule.scope == "cable" else PORTS_MISSING,
+        )
+        for rule in rules
+        if not any(True for _ in CHECK_BOOK.subjects(rule.scope, site))
+    ]
+
+
+def _before_reading(cluster: Cluster) -> Site:
+    """Return what the cluster file alone has, as if every device had answered."""
+    return Site(cluster, {name: DeviceFacts(device=name) for name in (*cluster.nodes, *cluster.switches)})
 
 
 def usual_checks() -> list[Rule[Any]]:

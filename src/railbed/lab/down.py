@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 
 from railbed.lab import folder, switch
 from railbed.lab.kind import KINDS
-from railbed.lab.model import Lab
+from railbed.lab.model import StoredLab
 from railbed.model import events
 from railbed.model.progress import progress
 from railbed.model.record import Event, Record
@@ -40,7 +40,7 @@ async def clear_broken() -> AsyncGenerator[Event, None]:
             yield events.Notice(subject=lab.spec.name, message=f"removed the remains of lab {lab.spec.name!r}")
 
 
-async def take_down(lab: Lab) -> None:
+async def take_down(lab: StoredLab) -> None:
     """End and remove everything of a lab, its files last."""
     await switch.stop(lab)
     await KINDS[lab.spec.kind].destroy(lab)

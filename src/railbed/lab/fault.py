@@ -8,7 +8,7 @@ from dataclasses import replace
 from railbed.errors import DeviceError, UsageError
 from railbed.lab import folder, switch
 from railbed.lab.kind import KINDS
-from railbed.lab.model import CONTROLLER, SWITCH, Fault, FaultName, Lab
+from railbed.lab.model import CONTROLLER, SWITCH, Fault, FaultName, StoredLab
 from railbed.model import events
 from railbed.model.record import Record
 
@@ -58,7 +58,7 @@ def describe(fault: Fault) -> str:
             return fault.fault
 
 
-async def _settle(before: Lab, after: Lab, targets: set[str]) -> None:
+async def _settle(before: StoredLab, after: StoredLab, targets: set[str]) -> None:
     """Apply the new faults and save them; on failure restore the old ones. After an interruption `heal` repairs it."""
     folder.save(replace(before, faults=tuple({*before.faults, *after.faults})))
     try:
@@ -70,14 +70,14 @@ async def _settle(before: Lab, after: Lab, targets: set[str]) -> None:
     folder.save(after)
 
 
-async def _apply(lab: Lab, targets: set[str]) -> None:
+async def _apply(lab: StoredLab, targets: set[str]) -> None:
     if targets != {SWITCH}:
         await KINDS[lab.spec.kind].settle(lab, targets - {SWITCH})
     # Also for nodes and rails: the switch shows which of its ports have a link.
     await switch.settle(lab)
 
 
-def _check(lab: Lab, fault: Fault) -> None:
+def _check(lab: StoredLab, fault: Fault) -> None:
     if lab.state != "up":
         raise UsageError(f"lab {lab.spec.name!r} is not up yet")
     possible = {"node": ON_NODES, "rail": ON_RAILS, "switch": ON_SWITCH, "controller": ON_CONTROLLER}
@@ -96,7 +96,7 @@ def _check(lab: Lab, fault: Fault) -> None:
         raise UsageError(f"{fault.target} was killed", hint=f"`{heal_it}` starts it again")
 
 
-def _check_target(lab: Lab, target: str, kinds: list[str]) -> None:
+def _check_target(lab: StoredLab, target: str, kinds: list[str]) -> None:
     """Refuse a target that the lab does not have, or that is not of these kinds."""
     names = {
         "node": [node.name for node in lab.nodes],

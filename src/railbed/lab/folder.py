@@ -21,7 +21,7 @@ from typing import Any
 
 from railbed.errors import UsageError, os_reason
 from railbed.lab.host import HostFault
-from railbed.lab.model import Fault, Lab, Spec
+from railbed.lab.model import Fault, Spec, StoredLab
 from railbed.lab.removal import remove_tree
 from railbed.model.cluster import Cluster
 from railbed.model.text.paths import expand_home
@@ -59,7 +59,7 @@ def check_name(name: str) -> None:
         raise UsageError(f"{name!r} is not a valid lab name", hint="letters, digits, - and _, at most 32")
 
 
-def load_labs() -> list[Lab]:
+def load_labs() -> list[StoredLab]:
     """Return all labs, by name."""
     folders: list[Path] = []
     with suppress(FileNotFoundError):
@@ -67,7 +67,7 @@ def load_labs() -> list[Lab]:
     return [lab for folder in folders if (lab := _load(folder))]
 
 
-def load_lab(name: str) -> Lab:
+def load_lab(name: str) -> StoredLab:
     """Return a lab by name."""
     check_name(name)
     lab = _load(labs_folder() / name)
@@ -106,7 +106,7 @@ def lab_of(cluster: Cluster) -> str | None:
     return cluster.lab if folder.resolve() == (labs_folder() / cluster.lab).resolve() else None
 
 
-def chosen_lab(name: str | None) -> Lab:
+def chosen_lab(name: str | None) -> StoredLab:
     """Return the lab of that name; without one, the only lab."""
     if name is not None:
         return load_lab(name)
@@ -121,7 +121,7 @@ def chosen_lab(name: str | None) -> Lab:
 
 
 @contextmanager
-def created(spec: Spec, taken: set[int]) -> Iterator[Lab]:
+def created(spec: Spec, taken: set[int]) -> Iterator[StoredLab]:
     """Create a lab's folder and hold its lock; its number is neither another lab's nor in `taken`."""
     check_name(spec.name)
     folder = labs_folder() / spec.name
@@ -135,14 +135,14 @@ def created(spec: Spec, taken: set[int]) -> Iterator[Lab]:
                 _make_empty(folder)
                 # Locked before anyone can see it: others remove a lab that is neither up nor locked.
                 held.enter_context(_flock(folder))
-                lab = Lab(spec=spec, number=number, id=secrets.token_hex(2), folder=folder)
+                lab = StoredLab(spec=spec, number=number, id=secrets.token_hex(2), folder=folder)
                 save(lab)
         except OSError as error:
             raise UsageError(f"{error.filename or folder} cannot be written: {os_reason(error)}") from error
         yield lab
 
 
-def renumber(lab: Lab, taken: set[int]) -> Lab:
+def renumber(lab: StoredLab, taken: set[int]) -> StoredLab:
     """Give a lab another number, which is neither another lab's nor in `taken`."""
     with _flock(labs_folder()):
         other = replace(lab, number=_free_number(taken))
@@ -167,7 +167,7 @@ def _free_number(taken: set[int]) -> int:
     return number
 
 
-def save(lab: Lab) -> None:
+def save(lab: StoredLab) -> None:
     """Write the state of a lab atomically."""
     about = {
         "spec": asdict(lab.spec),
@@ -179,7 +179,7 @@ def save(lab: Lab) -> None:
     write_atomically(lab.folder / ABOUT, (json.dumps(about, indent=1) + "\n").encode(), mode=PRIVATE)
 
 
-def remove(lab: Lab) -> None:
+def remove(lab: StoredLab) -> None:
     """Remove the files of a lab and of its nodes; lab.json goes last."""
     refuse_foreign(lab.folder)
     for path in lab.folder.iterdir():
@@ -212,7 +212,7 @@ def machine_locked() -> Iterator[None]:
 
 
 @contextmanager
-def locked(lab: Lab) -> Iterator[Lab]:
+def locked(lab: StoredLab) -> Iterator[StoredLab]:
     """Hold the lock of a lab, and yield its current state."""
     try:
         with _flock(lab.folder):
@@ -221,7 +221,7 @@ def locked(lab: Lab) -> Iterator[Lab]:
         raise UsageError(f"there is no lab called {lab.spec.name!r}") from error
 
 
-def is_busy(lab: Lab) -> bool:
+def is_busy(lab: StoredLab) -> bool:
     """Whether another process holds a lab's lock."""
     try:
         with _flock(lab.folder, seconds=0):
@@ -254,7 +254,7 @@ def _flock(folder: Path, *, seconds: float = LOCK_SECONDS) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _load(folder: Path) -> Lab | None:
+def _load(folder: Path) -> StoredLab | None:
     refuse_foreign(folder)
     if not os.path.lexists(folder / ABOUT):
         return None  # remains, which are removed as they are
@@ -262,7 +262,7 @@ def _load(folder: Path) -> Lab | None:
     try:
         about: dict[str, Any] = json.loads(read_cached(folder / ABOUT))
         faults = tuple(Fault(**fault) for fault in about["faults"])
-        lab = Lab(spec=Spec(**about["spec"]), number=about["number"], id=about["id"], folder=folder)
+        lab = StoredLab(spec=Spec(**about["spec"]), number=about["number"], id=about["id"], folder=folder)
         return replace(lab, state=about["state"], faults=faults)
     except FileNotFoundError:
         return None

@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from railbed.lab.host import run, together
-from railbed.lab.model import Lab
+from railbed.lab.model import StoredLab
 
 
-async def make_keys(lab: Lab) -> None:
+async def make_keys(lab: StoredLab) -> None:
     """Make the key that logs in, and a host key for every device."""
     names = {lab.key: f"railbed lab {lab.spec.name}"} | {lab.host_key(name): name for name in lab.devices}
     await together(_make_key(path, name) for path, name in names.items())
 
 
-def write_known_hosts(lab: Lab, doors: Mapping[str, tuple[str, int]]) -> None:
+def write_known_hosts(lab: StoredLab, doors: Mapping[str, tuple[str, int]]) -> None:
     """Write the host key of each device with the address and port it listens on."""
     lines = []
     for name, (host, port) in doors.items():

@@ -90,7 +90,7 @@ class SwitchDoor:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lab:
+class StoredLab:
     """A lab as stored on disk."""
 
     spec: Spec

@@ -12,10 +12,10 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from railbed.lab.model import Lab
+from railbed.lab.model import StoredLab
 
 
-def detach(lab: Lab, arguments: Sequence[str], log: Path) -> subprocess.Popen[bytes]:
+def detach(lab: StoredLab, arguments: Sequence[str], log: Path) -> subprocess.Popen[bytes]:
     """Start a process in the lab's folder that continues when railbed ends."""
     with log.open("ab") as output:
         return subprocess.Popen(
@@ -34,7 +34,7 @@ def forget(process: subprocess.Popen[bytes]) -> None:
         process.returncode = 0
 
 
-def find_processes(lab: Lab, tag: str) -> list[int]:
+def find_processes(lab: StoredLab, tag: str) -> list[int]:
     """Return the processes in a lab's folder with that argument."""
     pids = []
     for folder in Path("/proc").iterdir():

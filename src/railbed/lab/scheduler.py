@@ -7,7 +7,7 @@ import asyncio
 from railbed.errors import DeviceError
 from railbed.fleet import Fleet
 from railbed.lab.host import HostFault
-from railbed.lab.model import Lab
+from railbed.lab.model import StoredLab
 from railbed.lab.netns.slurm import log_file
 from railbed.lab.patience import Patience
 from railbed.transport.base import Command, Target
@@ -19,7 +19,7 @@ QUIET_SECONDS, MOST_SECONDS = 60.0, 600.0
 PAUSE_SECONDS = 0.05
 
 
-async def until_ready(lab: Lab, controller: Target) -> None:
+async def until_ready(lab: StoredLab, controller: Target) -> None:
     """Wait until every node is idle, which is when Slurm can run jobs there."""
     states: dict[str, str] = {}
     patience = Patience(lambda: tuple(states.items()), quiet=QUIET_SECONDS, most=MOST_SECONDS)

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 from railbed.lab import folder, switch
 from railbed.lab.fault import describe
 from railbed.lab.kind import KINDS
-from railbed.lab.model import SWITCH, Fault, Lab
+from railbed.lab.model import SWITCH, Fault, StoredLab
 from railbed.model import events
 from railbed.model.record import Record
 
@@ -38,7 +38,7 @@ def _fault(fault: Fault) -> events.LabFault:
     return events.LabFault(fault=fault.fault, target=fault.target, value=fault.value, text=describe(fault))
 
 
-def _state(lab: Lab) -> str:
+def _state(lab: StoredLab) -> str:
     if lab.state == "up":
         return "up"
     return "starting" if folder.is_busy(lab) else "broken: the next `lab up` or `lab down` clears it"

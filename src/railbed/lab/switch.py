@@ -16,7 +16,7 @@ from pathlib import Path
 from railbed.errors import UsageError
 from railbed.lab.host import HostFault, end, send
 from railbed.lab.kind import KINDS
-from railbed.lab.model import SWITCH, Lab, LabNode, PlatformName, Spec, rail_name
+from railbed.lab.model import SWITCH, LabNode, PlatformName, Spec, StoredLab, rail_name
 from railbed.lab.patience import Patience, ProcessSigns
 from railbed.lab.processes import detach, find_processes, forget, is_stopped
 from railbed.model.cluster import Login, Switch, SwitchPort
@@ -62,12 +62,12 @@ def admit(spec: Spec) -> None:
         )
 
 
-def port_of(lab: Lab, node: LabNode, rail: int) -> str:
+def port_of(lab: StoredLab, node: LabNode, rail: int) -> str:
     """Return the port that a node's rail is cabled to."""
     return f"Ethernet1/{(node.number - 1) * lab.spec.rails + rail + 1}"
 
 
-def describe(lab: Lab) -> dict[str, Switch]:
+def describe(lab: StoredLab) -> dict[str, Switch]:
     """Return the switch for the cluster file; its key and known_hosts are those of the cluster."""
     if not lab.spec.switch:
         return {}
@@ -79,7 +79,7 @@ def describe(lab: Lab) -> dict[str, Switch]:
     return {SWITCH: Switch(host=door.host, login=Login(user=USER, port=port), ports=tuple(ports))}
 
 
-def start(lab: Lab) -> None:
+def start(lab: StoredLab) -> None:
     """Start the switch, which outlives railbed; `settle` waits until it answers."""
     folder, door = lab.folder / FOLDER, KINDS[lab.spec.kind].switch_door(lab)
     folder.mkdir(mode=0o700, exist_ok=True)
@@ -104,7 +104,7 @@ def start(lab: Lab) -> None:
     forget(detach(lab, command, lab.folder / LOG))
 
 
-async def settle(lab: Lab) -> None:
+async def settle(lab: StoredLab) -> None:
     """Bring the switch in line with the lab: power, cables, and the declared faults."""
     if not lab.spec.switch:
         return
@@ -120,12 +120,12 @@ async def settle(lab: Lab) -> None:
         send(processes(lab), signal.SIGSTOP)
 
 
-async def stop(lab: Lab) -> None:
+async def stop(lab: StoredLab) -> None:
     """End the switch."""
     await end(processes(lab))
 
 
-def state(lab: Lab) -> str:
+def state(lab: StoredLab) -> str:
     """Return `up`, `frozen` or `off`."""
     pids = processes(lab)
     if not pids:
@@ -133,12 +133,12 @@ def state(lab: Lab) -> str:
     return "frozen" if all(is_stopped(pid) for pid in pids) else "up"
 
 
-def processes(lab: Lab) -> list[int]:
+def processes(lab: StoredLab) -> list[int]:
     """Return the processes of the switch."""
     return find_processes(lab, _tag(lab))
 
 
-async def _drive(lab: Lab, macs: Mapping[tuple[LabNode, int], str]) -> None:
+async def _drive(lab: StoredLab, macs: Mapping[tuple[LabNode, int], str]) -> None:
     """Plug in the cables, and let the switch fail as declared."""
     control = Control(lab.folder / FOLDER / CONTROL)
 
@@ -152,7 +152,7 @@ async def _drive(lab: Lab, macs: Mapping[tuple[LabNode, int], str]) -> None:
         raise HostFault(f"{SWITCH}: {error}", hint=f"see {lab.folder / LOG}") from error
 
 
-def _plug_in(control: Control, lab: Lab, macs: Mapping[tuple[LabNode, int], str]) -> None:
+def _plug_in(control: Control, lab: StoredLab, macs: Mapping[tuple[LabNode, int], str]) -> None:
     """Plug in each node's rails, or unplug those that are cut or have no power."""
     assert lab.spec.switch
     mbps = KINDS[lab.spec.kind].link_mbps(lab)
@@ -165,14 +165,14 @@ def _plug_in(control: Control, lab: Lab, macs: Mapping[tuple[LabNode, int], str]
             control.cable(port, mac=macs[node, rail], peer=node.name, peer_port=rail_name(rail), mbps=speed)
 
 
-def _let_fail(control: Control, lab: Lab) -> None:
+def _let_fail(control: Control, lab: StoredLab) -> None:
     control.link("mgmt0", up=not lab.of("cut", SWITCH))
     control.accept_all()
     if fault := lab.of("refuse", SWITCH):
         control.refuse(fault.text, REFUSAL)
 
 
-async def _until_ready(lab: Lab) -> None:
+async def _until_ready(lab: StoredLab) -> None:
     """Wait until the switch has written the file that says it answers."""
     log, pids = lab.folder / LOG, processes(lab)
     patience = Patience(ProcessSigns(pids[0] if pids else 0, log), quiet=QUIET_SECONDS, most=MOST_SECONDS)
@@ -188,6 +188,6 @@ def _is_written(path: Path) -> bool:
     return path.exists() and path.stat().st_size > 0
 
 
-def _tag(lab: Lab) -> str:
+def _tag(lab: StoredLab) -> str:
     """Return the argument by which the process is found."""
     return str(lab.folder / FOLDER)

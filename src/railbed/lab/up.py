@@ -17,7 +17,7 @@ from railbed.lab import folder, scheduler, switch
 from railbed.lab.down import clear_broken, take_down
 from railbed.lab.host import HostFault
 from railbed.lab.kind import KINDS
-from railbed.lab.model import CONTROLLER, SWITCH, Lab, Spec, rail_subnet
+from railbed.lab.model import CONTROLLER, SWITCH, Spec, StoredLab, rail_subnet
 from railbed.lab.patience import Patience, Signs
 from railbed.model import events
 from railbed.model.cluster import Cluster, Login, Rail, Training
@@ -66,7 +66,7 @@ async def up(spec: Spec) -> AsyncGenerator[Record, None]:
 
 
 @asynccontextmanager
-async def _new_lab(spec: Spec) -> AsyncIterator[Lab]:
+async def _new_lab(spec: Spec) -> AsyncIterator[StoredLab]:
     """Create a lab and hold its lock; take it down again if the block fails."""
     kind = KINDS[spec.kind]
     async with AsyncExitStack() as held:
@@ -77,7 +77,7 @@ async def _new_lab(spec: Spec) -> AsyncIterator[Lab]:
         yield lab
 
 
-async def _claim_number(lab: Lab) -> Lab:
+async def _claim_number(lab: StoredLab) -> StoredLab:
     """Reserve the number of a lab, or another one if somebody else is quicker."""
     kind, lost = KINDS[lab.spec.kind], set[int]()
     while True:
@@ -91,14 +91,14 @@ async def _claim_number(lab: Lab) -> Lab:
 
 
 async def _take_down_on_failure(
-    lab: Lab, _kind: type[BaseException] | None, error: BaseException | None, _trace: TracebackType | None
+    lab: StoredLab, _kind: type[BaseException] | None, error: BaseException | None, _trace: TracebackType | None
 ) -> None:
     if error is not None:
         # A second Ctrl-C does not interrupt this; the next up or down removes anything that remains.
         await asyncio.shield(take_down(lab))
 
 
-def describe(lab: Lab) -> Cluster:
+def describe(lab: StoredLab) -> Cluster:
     """Return the lab as a cluster."""
     return Cluster(
         name=lab.spec.name,
@@ -110,18 +110,18 @@ def describe(lab: Lab) -> Cluster:
     )
 
 
-def targets(lab: Lab) -> tuple[Target, ...]:
+def targets(lab: StoredLab) -> tuple[Target, ...]:
     """Return everything of a lab that accepts logins; the cluster file does not have the controller."""
     return (*targets_of(describe(lab)), *([_controller(lab)] if lab.controller else []))
 
 
-def _controller(lab: Lab) -> Target:
+def _controller(lab: StoredLab) -> Target:
     assert lab.controller
     host = KINDS[lab.spec.kind].describe(lab, lab.controller).host
     return Target(name=CONTROLLER, host=host, login=describe(lab).login)
 
 
-async def _until_all_answer(lab: Lab, signs: Signs) -> AsyncGenerator[Event, None]:
+async def _until_all_answer(lab: StoredLab, signs: Signs) -> AsyncGenerator[Event, None]:
     """Yield an event for each machine that accepts our login."""
     machines = [target for target in targets(lab) if target.kind == "node"]
     missing = dict.fromkeys((target.name for target in machines), "no answer")

@@ -34,10 +34,9 @@ class AtomicFolder:
         self._lock: int | None = None
 
     def __enter__(self) -> Self:
-        with self._explained():
+        with _explained(self.path):
             while self._lock is None:
-                if os.path.lexists(self.path) and (not self.path.is_dir() or any(self.path.iterdir())):
-                    raise UsageError(f"{self.path} is not empty", hint="choose a new folder")
+                _refuse_filled(self.path)
                 self.path.parent.mkdir(parents=True, exist_ok=True)
                 self._lock = self._locked()
             self.clear()
@@ -91,7 +90,7 @@ class AtomicFolder:
 
     def need_room(self, size: int) -> None:
         """Raise UsageError if the disk does not have enough free space."""
-        with self._explained():
+        with _explained(self.path):
             about = os.statvfs(self.partial)
             free = about.f_bavail * about.f_frsize
         if free < size:
@@ -103,7 +102,7 @@ class AtomicFolder:
         """Yield a new file, which is flushed to the disk at the end of the context."""
         if Path(name).name != name or name.startswith("."):
             raise UsageError(f"{name!r} is not a valid file name")
-        with self._explained(), (self.partial / name).open("xb") as file:
+        with _explained(self.path), (self.partial / name).open("xb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -128,17 +127,29 @@ class AtomicFolder:
 
     def finish(self) -> None:
         """Rename the folder to its final name."""
-        with self._explained():
+        with _explained(self.path):
             self.partial.rename(self.path)  # replaces an empty folder
             self._finished = True
             (self.path / MARK).unlink()
 
-    @contextmanager
-    def _explained(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            raise UsageError(f"{self.path} cannot be written: {os_reason(error)}", hint=HINT) from error
+
+def refuse_filled(path: Path) -> None:
+    """Refuse a folder that cannot become one of ours, before any work is done: it is a file, or has files in it."""
+    with _explained(path):
+        _refuse_filled(path)
+
+
+def _refuse_filled(path: Path) -> None:
+    if os.path.lexists(path) and (not path.is_dir() or any(path.iterdir())):
+        raise UsageError(f"{path} is not empty", hint="choose a new folder")
+
+
+@contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {os_reason(error)}", hint=HINT) from error
 
 
 def _is_same(descriptor: int, path: Path) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
+from functools import partial
 from typing import Any, Literal
 
 from railbed.api.clusters import ClusterLike, cluster_of, cluster_words
@@ -12,7 +13,7 @@ from railbed.api.running import Invocation
 from railbed.api.stream import RecordStream
 from railbed.api.tally import conclude_check
 from railbed.catalog import choose
-from railbed.check.book import CHECK_BOOK, usual_checks
+from railbed.check.book import CHECK_BOOK, usual_checks, without_subject
 from railbed.check.run import check as check_nodes
 from railbed.fleet import Fleet
 from railbed.model.record import Record
@@ -40,8 +41,9 @@ def check(
     marked stream hop by hop. `every_pair` tests the path between every pair of nodes, even on a rail with many.
     """
     reach, store = reach or Reach(), store or Store()
-    chosen = [rule_named(name) for name in rules] or usual_checks()
+    named = [rule_named(name) for name in rules]
     site = cluster_of(cluster, reach)
+    pointless = without_subject(named, site)
     # A full check of a cluster with rails also records probes that no rule needs, as evidence for bug reports.
     extra = () if rules or prove or not any(site.ports()) else all_probes().values()
     proof = None
@@ -53,17 +55,23 @@ def check(
 
     async def work(fleet: Fleet) -> AsyncGenerator[Record, None]:
         runs = {} if reach.replay else jobs_in_progress(store.folder)
-        checking = check_nodes(site, fleet, chosen, extra_probes=extra, every_pair=every_pair, runs=runs)
+        checking = check_nodes(
+            site, fleet, named or usual_checks(), extra_probes=extra, every_pair=every_pair, runs=runs
+        )
         async with aclosing(checking) as records:
             async for record in records:
                 yield record
+        for finding in without_subject(named, site):
+            yield finding
         if proof:
             async with aclosing(proof(site, fleet)) as records:
                 async for record in records:
                     yield record
 
     words = ["check", *rules, *(["--prove", prove] if prove else []), *cluster_words(cluster)]
-    invocation = Invocation(verb="check", cluster=site, work=work, decide=conclude_check)
+    reason = pointless[0].observed if named and len(pointless) == len(named) else ""
+    decide = partial(conclude_check, without_subject=reason)
+    invocation = Invocation(verb="check", cluster=site, work=work, decide=decide)
     return RecordStream(invocation, reach, store, words)
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import Sequence
 from contextlib import aclosing
 from pathlib import Path
 
+from railbed.api.stream import EventStream
 from railbed.cli.run.signals import Interrupted, run_until_ended
 from railbed.cli.screens.base import Screen
 from railbed.cli.screens.json import JsonScreen
@@ -32,7 +33,7 @@ class LabScreen(Screen):
         """Show nothing: a lab is not a run."""
 
 
-def run_lab_verb(records: AsyncGenerator[Record, None], *, as_json: bool, interrupted: str = "") -> Sequence[Event]:
+def run_lab_verb(stream: EventStream, *, as_json: bool, interrupted: str = "") -> Sequence[Event]:
     """Run a verb of the lab to its end: as JSON lines on standard output, or its progress on standard error.
 
     `interrupted` is printed if Ctrl-C ends it.
@@ -40,7 +41,7 @@ def run_lab_verb(records: AsyncGenerator[Record, None], *, as_json: bool, interr
     screen: Screen = JsonScreen() if as_json else LabScreen()
     with screen:
         try:
-            return run_until_ended(_show_all(records, screen), screen.line.end)
+            return run_until_ended(_show_all(stream, screen), screen.line.end)
         except KeyboardInterrupt:
             raise Interrupted(interrupted) from None
 
@@ -74,13 +75,12 @@ def show_status(records: Sequence[Event], *, here: str | None = None) -> None:
         sys.stdout.write(_lab_text(lab, is_here=lab.subject == here))
 
 
-async def _show_all(records: AsyncGenerator[Record, None], screen: Screen) -> list[Event]:
+async def _show_all(stream: EventStream, screen: Screen) -> list[Event]:
     shown: list[Event] = []
-    async with aclosing(records):
-        async for record in records:
-            assert isinstance(record, Event)
-            shown.append(record)
-            screen.show(record)
+    async with aclosing(stream) as events_of_lab:
+        async for event in events_of_lab:
+            shown.append(event)
+            screen.show(event)
     return shown
 
 

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import sys
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from railbed.api.running import Work
+from railbed.api.verbs.export import export
 from railbed.cli.options import JsonOption, Options, TimeoutOption
-from railbed.cli.run.perform import perform
+from railbed.cli.run.perform import show
 from railbed.cli.screens.base import Screen
 from railbed.cli.screens.json import JsonScreen
-from railbed.cli.trained import TrainedModel, trained_model
-from railbed.errors import UsageError
+from railbed.cli.trained import chosen_model, named_cluster
 from railbed.model import events
 from railbed.model.limits import DEVICE_SECONDS
 from railbed.model.record import Record
 from railbed.model.text.printable import printable
-from railbed.store.atomic_folder import AtomicFolder
-from railbed.train.export import ExportForm, MergedType, NumberType, export, export_copy, export_folder
+from railbed.train.export import MergedType, NumberType
 
 SourceArgument = Annotated[
     str, typer.Argument(metavar="RUN|DIR", help="Training run (name, folder or newest), or the folder of a model.")
@@ -65,27 +62,19 @@ def export_command(
 
     Example: railbed export newest weights
     """
-    model = trained_model(source, cluster, node)
-    if number_type != "auto" and not gguf:
-        raise UsageError("--type needs --gguf", hint="--dtype is the type of merged weights")
-    if dtype and (gguf or not merge):
-        raise UsageError("--dtype needs --merge, and no --gguf", hint="--type is the type of a GGUF file")
-    name = model.title or Path(source).name
-    form = ExportForm(merge=merge, gguf=number_type if gguf else None, dtype=dtype, name=name)
-    if model.run is None and not form.is_made and not model.is_stored:
-        raise UsageError(f"{source} is a folder already", hint="--merge or --gguf writes it in another form")
     options = Options(json=as_json, timeout=timeout)
-    screen = JsonScreen() if as_json else ExportScreen()
-    with AtomicFolder(folder) as new:
-        return perform("export", model.cluster, options, _work(model, new, form), screen=screen)
-
-
-def _work(model: TrainedModel, folder: AtomicFolder, form: ExportForm) -> Work:
-    if model.run is not None:
-        return partial(export, model.cluster, run=model.run, folder=folder, form=form)
-    if not form.is_made:
-        return lambda _: export_copy(Path(model.folder), model.title, folder)
-    return partial(export_folder, model.cluster, node=model.node, path=model.folder, folder=folder, form=form)
+    stream = export(
+        chosen_model(source),
+        folder,
+        named_cluster(cluster),
+        merge=merge,
+        gguf=gguf,
+        number_type=number_type,
+        dtype=dtype,
+        node=node,
+        reach=options,
+    )
+    return show(stream, JsonScreen() if as_json else ExportScreen())
 
 
 class ExportScreen(Screen):

@@ -3,30 +3,20 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncGenerator, Iterator, Sequence
-from contextlib import aclosing
-from dataclasses import dataclass, field
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from railbed.api.verbs.generate import INPUT_BYTES, generate
 from railbed.cli.options import JsonOption, Options, TimeoutOption
-from railbed.cli.run.perform import perform
+from railbed.cli.run.perform import show
 from railbed.cli.screens.generate import GenerateScreen
 from railbed.cli.screens.json import JsonScreen
-from railbed.cli.trained import trained_model
+from railbed.cli.trained import chosen_model, named_cluster
 from railbed.errors import UsageError, os_reason
-from railbed.fleet import Fleet
-from railbed.model import events
-from railbed.model.cluster import Cluster
 from railbed.model.limits import DEVICE_SECONDS
-from railbed.model.record import Record
-from railbed.train.generate import GenerateRequest, generate
-
-INPUT_BYTES = 4 << 20
-"""The most that all prompts may have."""
 
 SourceArgument = Annotated[
     str, typer.Argument(metavar="RUN|DIR", help="Training run (name, folder or newest), or the folder of a model.")
@@ -96,58 +86,23 @@ def generate_command(
 
     Example: railbed generate newest --prompt "def main("
     """
-    sampling = {
-        "tokens": tokens,
-        "greedy": greedy,
-        "temperature": temperature,
-        "top_k": top_k,
-        "top_p": top_p,
-        "seed": seed,
-    }
     texts = _prompts(prompt, prompts)
-    model = trained_model(source, cluster, node)
-    request = GenerateRequest(
-        run=model.run,
-        folder=model.folder,
-        node=model.node,
-        prompts=texts,
-        sampling=sampling,
-        chat=chat,
+    stream = generate(
+        chosen_model(source),
+        texts,
+        named_cluster(cluster),
+        tokens=tokens,
+        greedy=greedy,
+        temperature=temperature,
+        top_k=top_k,
+        top_p=top_p,
+        seed=seed,
         before=before,
+        chat=chat,
+        node=node,
+        reach=Options(json=as_json, timeout=timeout),
     )
-    options = Options(json=as_json, timeout=timeout)
-    answers = Answers(texts)
-    work = partial(answers.tracked, model.cluster, request)
-    screen = JsonScreen() if as_json else GenerateScreen(texts)
-    return perform("generate", model.cluster, options, work, screen=screen, closing=answers.unfinished)
-
-
-@dataclass
-class Answers:
-    """The text so far, so that Ctrl-C loses none of it."""
-
-    prompts: Sequence[str]
-    _pieces: dict[tuple[int, str | None], list[str]] = field(default_factory=dict)
-
-    async def tracked(self, cluster: Cluster, request: GenerateRequest, fleet: Fleet) -> AsyncGenerator[Record, None]:
-        """Generate, and remember the text."""
-        async with aclosing(generate(cluster, fleet, request)) as records:
-            async for record in records:
-                match record:
-                    case events.TextPiece(prompt=prompt, when=when, text=text):
-                        self._pieces.setdefault((prompt, when), []).append(text)
-                    case events.TextGenerated(prompt=prompt, when=when):
-                        self._pieces.pop((prompt, when), None)
-                yield record
-
-    def unfinished(self) -> Iterator[Record]:
-        """Yield the answers that were interrupted."""
-        for (prompt, when), pieces in self._pieces.items():
-            if prompt < len(self.prompts):
-                text = "".join(pieces)
-                yield events.TextGenerated(
-                    prompt=prompt, when=when, input=self.prompts[prompt], text=text, stop="interrupted"
-                )
+    return show(stream, JsonScreen() if as_json else GenerateScreen(texts))
 
 
 def _prompts(prompt: Sequence[str] | None, file: Path | None) -> list[str]:
@@ -163,9 +118,7 @@ def _prompts(prompt: Sequence[str] | None, file: Path | None) -> list[str]:
         texts = [sys.stdin.read(INPUT_BYTES + 1).removesuffix("\n")]
     if not texts:
         raise UsageError(f"{file} has no prompt", hint="write one on each line")
-    if sum(len(text.encode("utf-8", "replace")) for text in texts) > INPUT_BYTES:
-        raise UsageError(f"the prompts are longer than {INPUT_BYTES >> 20} MiB")
-    return [text.encode("utf-8", "replace").decode() for text in texts]
+    return texts
 
 
 def _file_text(file: Path) -> str:

@@ -11,28 +11,22 @@ from typing import TYPE_CHECKING, Annotated, Literal, get_args
 import typer
 from typer.core import TyperCommand
 
+from railbed.api.verbs.lab import Lab
 from railbed.cli.lab_here import lab_here, named_or_here
 from railbed.cli.options import JsonOption
 from railbed.cli.screens.lab import run_lab_verb, show_status, show_up
 from railbed.errors import ToolMissing, UsageError
 from railbed.lab import folder
-from railbed.lab.down import down
-from railbed.lab.fault import heal, inflict
 from railbed.lab.host import program_path
 from railbed.lab.model import (
     AcceleratorName,
     ArchitectureName,
-    Fault,
     FaultName,
     KindName,
     PlatformName,
     SchedulerName,
-    Spec,
 )
-from railbed.lab.status import status
-from railbed.lab.units import parse_delay, parse_percent, parse_rate
-from railbed.lab.up import targets, up
-from railbed.store.notes import note_in_runs
+from railbed.lab.up import targets
 
 if TYPE_CHECKING:
     from typer._click.core import Context
@@ -131,13 +125,13 @@ def lab_up(
 
     Example: railbed lab up --kind netns --nodes 4
     """
-    spec = Spec(
-        name=name,
+    lab = Lab(
+        name,
         kind=kind,
         nodes=nodes,
         rails=rails,
-        rate=parse_rate(rate) if rate else None,
-        delay=parse_delay(delay) if delay else None,
+        rate=rate or None,
+        delay=delay or None,
         memory=memory,
         training=extra == "training",
         arch=arch,
@@ -148,9 +142,9 @@ def lab_up(
     left = (
         f"the lab {name} was removed again; if that was interrupted, `railbed lab down --name {name}` removes the rest"
     )
-    records = run_lab_verb(up(spec), as_json=as_json, interrupted=left)
+    records = run_lab_verb(lab.up(), as_json=as_json, interrupted=left)
     if not as_json:
-        show_up(spec, records, folder.name_option(spec.name))
+        show_up(lab.spec, records, folder.name_option(name))
     return 0
 
 
@@ -160,9 +154,8 @@ def lab_down(name: NameOption = None, as_json: JsonOption = False) -> int:
 
     Example: railbed lab down
     """
-    run_lab_verb(
-        down(named_or_here(name)), as_json=as_json, interrupted="run `railbed lab down` again to remove the rest"
-    )
+    left = "run `railbed lab down` again to remove the rest"
+    run_lab_verb(Lab(named_or_here(name)).down(), as_json=as_json, interrupted=left)
     return 0
 
 
@@ -172,7 +165,7 @@ def lab_status(as_json: JsonOption = False) -> int:
 
     Example: railbed lab status
     """
-    records = run_lab_verb(status(), as_json=as_json)
+    records = run_lab_verb(Lab().status(), as_json=as_json)
     if not as_json:
         show_status(records, here=lab_here())
     return 0
@@ -222,11 +215,8 @@ def _line(command: list[str] | None) -> list[str]:
     return command if len(command) == 1 else [shlex.join(command)]
 
 
-def _inflict(
-    name: str | None, as_json: bool, fault: FaultName, target: str, value: float | None = None, text: str = ""
-) -> int:
-    lab = folder.chosen_lab(named_or_here(name)).spec.name
-    note_in_runs(lab, run_lab_verb(inflict(lab, Fault(fault, target, value, text)), as_json=as_json))
+def _inflict(name: str | None, as_json: bool, fault: FaultName, target: str, value: str | float | None = None) -> int:
+    run_lab_verb(Lab(named_or_here(name)).fault(fault, target, value), as_json=as_json)
     return 0
 
 
@@ -266,7 +256,7 @@ def fault_slow(
     as_json: JsonOption = False,
 ) -> int:
     """Slow every link of a rail or of a node down to a rate."""
-    return _inflict(name, as_json, "slow", target, float(parse_rate(rate)))
+    return _inflict(name, as_json, "slow", target, rate)
 
 
 @fault_command.command("lose")
@@ -277,7 +267,7 @@ def fault_lose(
     as_json: JsonOption = False,
 ) -> int:
     """Lose packets of a rail, at random."""
-    return _inflict(name, as_json, "lose", rail, parse_percent(percent))
+    return _inflict(name, as_json, "lose", rail, percent)
 
 
 @fault_command.command("mark")
@@ -288,7 +278,7 @@ def fault_mark(
     as_json: JsonOption = False,
 ) -> int:
     """Mark packets of a rail as congested (ECN), as a switch's queue does."""
-    return _inflict(name, as_json, "mark", rail, float(parse_rate(rate)) if rate else None)
+    return _inflict(name, as_json, "mark", rail, rate or None)
 
 
 @fault_command.command("mtu")
@@ -299,7 +289,7 @@ def fault_mtu(
     as_json: JsonOption = False,
 ) -> int:
     """Change the MTU of a node's rails."""
-    return _inflict(name, as_json, "mtu", node, float(value))
+    return _inflict(name, as_json, "mtu", node, value)
 
 
 @fault_command.command("refuse")
@@ -312,7 +302,7 @@ def fault_refuse(
     as_json: JsonOption = False,
 ) -> int:
     """Make the switch refuse every command with this beginning."""
-    return _inflict(name, as_json, "refuse", switch, text=command)
+    return _inflict(name, as_json, "refuse", switch, command)
 
 
 @fault_command.command("heal")
@@ -324,6 +314,5 @@ def fault_heal(
     as_json: JsonOption = False,
 ) -> int:
     """Undo the faults of a node, a rail, the switch or the controller, or all."""
-    lab = folder.chosen_lab(named_or_here(name)).spec.name
-    note_in_runs(lab, run_lab_verb(heal(lab, target), as_json=as_json))
+    run_lab_verb(Lab(named_or_here(name)).heal(target), as_json=as_json)
     return 0

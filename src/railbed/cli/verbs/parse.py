@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from pydantic_core import to_json
 from rich.table import Table
 
-from railbed.catalog import choose
+from railbed.api.verbs.parse import output_text, parse, probe_named
 from railbed.cli.console import SafeConsole
-from railbed.errors import ParseError, UsageError
+from railbed.errors import UsageError
 from railbed.model.output import MAX_OUTPUT_BYTES
-from railbed.model.probe import Probe
 from railbed.probes.outputs import all_probes
 
 ProbeArgument = Annotated[str | None, typer.Argument(metavar="PROBE", help="Name of the probe.")]
@@ -35,11 +33,8 @@ def parse_command(probe: ProbeArgument = None, file: FileArgument = None, show_l
         return 0
     if probe is None or file is None:
         raise UsageError("a probe and a file are needed", hint="`railbed parse --list` names the probes")
-    chosen = _probe(probe)
-    try:
-        facts = chosen.parse(_text(file))
-    except ParseError as error:
-        raise UsageError(f"{file} cannot be parsed as {probe}: {error.message}") from error
+    probe_named(probe)  # before standard input is read
+    facts = parse(probe, _standard_input() if str(file) == "-" else file)
     sys.stdout.write(to_json({"kind": "facts", "probe": probe, "facts": facts}, indent=1).decode() + "\n")
     return 0
 
@@ -53,37 +48,7 @@ def _list() -> None:
     SafeConsole(highlight=False).print(table)
 
 
-def _probe(name: str) -> Probe[Any]:
-    return choose(all_probes(), name, kind="probe", listing="`railbed parse --list` names the probes")
-
-
-def _text(file: Path) -> str:
-    try:
-        if str(file) == "-":
-            if not sys.stdin:
-                raise UsageError("standard input is closed", hint="name a file, or pipe the saved output in")
-            return _limited(file, sys.stdin.buffer.read(MAX_OUTPUT_BYTES + 1))
-        if file.is_dir():
-            return folder_text(file)
-        with file.open("rb") as saved:
-            return _limited(file, saved.read(MAX_OUTPUT_BYTES + 1))
-    except OSError as error:
-        raise UsageError(f"{file} cannot be read: {error.strerror}") from error
-
-
-def _limited(file: Path, data: bytes) -> str:
-    if len(data) > MAX_OUTPUT_BYTES:
-        raise UsageError(f"{file} is larger than {MAX_OUTPUT_BYTES // 2**20} MiB, which no probe prints")
-    return data.decode("utf-8", "replace")
-
-
-def folder_text(folder: Path) -> str:
-    """Return a saved sysfs folder as `path:line` lines, in the form that a probe's command prints."""
-    lines: list[str] = []
-    top = folder.resolve() if folder.name in ("", "..") else folder
-    for path in sorted(path for path in top.rglob("*") if path.is_file()):
-        # A live sysfs has files that cannot be read (empty GID slots, write-only switches).
-        with contextlib.suppress(OSError):
-            text = path.read_bytes().decode("utf-8", "replace")
-            lines += [f"{path.relative_to(top.parent)}:{line}" for line in text.splitlines()]
-    return "\n".join(lines) + "\n"
+def _standard_input() -> str:
+    if not sys.stdin:
+        raise UsageError("standard input is closed", hint="name a file, or pipe the saved output in")
+    return output_text(sys.stdin.buffer.read(MAX_OUTPUT_BYTES + 1), "standard input")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ipaddress import ip_interface, ip_network
 
 from railbed.lab.host import run, together
-from railbed.lab.model import HOST_MTU, Lab, LabNode, management_address, rail_name
+from railbed.lab.model import HOST_MTU, LabNode, StoredLab, management_address, rail_name
 from railbed.lab.netns.names import (
     BRIDGE,
     MANAGEMENT,
@@ -24,7 +24,7 @@ SWITCH_MTU = 9216
 THIS_SWITCH, THIS_MACHINE = 253, 254
 
 
-async def lay_uplink(lab: Lab) -> None:
+async def lay_uplink(lab: StoredLab) -> None:
     """Create the switch, and this machine's cable to it."""
     host = host_interface(lab)
     await batch(
@@ -37,14 +37,14 @@ async def lay_uplink(lab: Lab) -> None:
     )
 
 
-async def lay_cables(lab: Lab) -> None:
+async def lay_cables(lab: StoredLab) -> None:
     """Create the nodes' namespaces and the cables between them."""
     await batch([f"netns add {node_namespace(lab, machine)}" for machine in lab.machines])
     await batch(_switch_lines(lab), switch_namespace(lab))
     await together(batch(_machine_lines(lab, machine), node_namespace(lab, machine)) for machine in lab.machines)
 
 
-async def remove_cables(lab: Lab) -> None:
+async def remove_cables(lab: StoredLab) -> None:
     """Remove the namespaces, and with them every interface of the lab."""
     present = [namespace for namespace in namespaces(lab) if namespace_file(namespace).exists()]
     # Removing one end of a veth pair removes both, so this machine's end disappears with the switch's namespace; it is
@@ -54,7 +54,7 @@ async def remove_cables(lab: Lab) -> None:
         await run(["ip", "link", "del", host_interface(lab)], check=False)
 
 
-async def card_addresses(lab: Lab, node: LabNode) -> dict[str, str]:
+async def card_addresses(lab: StoredLab, node: LabNode) -> dict[str, str]:
     """Return the MAC addresses of a node's interfaces, by interface."""
     links = json.loads(await run(["ip", "-n", node_namespace(lab, node), "-j", "link"]))
     return {link["ifname"]: link["address"] for link in links}
@@ -81,7 +81,7 @@ async def batch(lines: list[str], namespace: str = "") -> None:
         await run(["ip", *where, "-batch", "-"], stdin="\n".join(lines) + "\n")
 
 
-def _switch_lines(lab: Lab) -> list[str]:
+def _switch_lines(lab: StoredLab) -> list[str]:
     lines = ["link set lo up"]
     for bridge in (BRIDGE, *lab.rails):
         lines += [f"link add {bridge} type bridge mcast_snooping 0", f"link set {bridge} up"]
@@ -103,7 +103,7 @@ def _switch_lines(lab: Lab) -> list[str]:
     return lines
 
 
-def _machine_lines(lab: Lab, machine: LabNode) -> list[str]:
+def _machine_lines(lab: StoredLab, machine: LabNode) -> list[str]:
     lines = [
         "link set lo up",
         f"addr add {management_address(lab.number, machine.number)}/24 dev {MANAGEMENT}",

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from railbed.errors import ToolMissing, UsageError
 from railbed.lab.host import need_programs, need_root, run, together
 from railbed.lab.keys import make_keys, write_known_hosts
-from railbed.lab.model import SWITCH, Lab, LabNode, Spec, SwitchDoor, management_address, rail_name
+from railbed.lab.model import SWITCH, LabNode, Spec, StoredLab, SwitchDoor, management_address, rail_name
 from railbed.lab.netns import cabling, machine, shaping, slurm
 from railbed.lab.netns.names import switch_namespace
 from railbed.lab.patience import Signs, no_signs
@@ -72,11 +72,11 @@ class NetnsKind:
         addresses, routes = await run(["ip", "-j", "addr"]), await run(["ip", "-j", "route"])
         return set(cabling.numbers_in_use(addresses, routes))
 
-    async def claim(self, lab: Lab) -> None:
+    async def claim(self, lab: StoredLab) -> None:
         """Give this machine its address on the lab's management network."""
         await cabling.lay_uplink(lab)
 
-    async def build(self, lab: Lab) -> AsyncGenerator[Event, None]:
+    async def build(self, lab: StoredLab) -> AsyncGenerator[Event, None]:
         """Create keys, cables and nodes."""
         yield progress("laying cables", subject=lab.spec.name)
         machine.write_files(lab)
@@ -91,16 +91,16 @@ class NetnsKind:
         yield progress("starting the nodes", subject=lab.spec.name)
         await together(machine.start(lab, each) for each in lab.machines)
 
-    def signs(self, lab: Lab) -> Signs:  # noqa: ARG002
+    def signs(self, lab: StoredLab) -> Signs:  # noqa: ARG002
         """Namespaces start within seconds."""
         return no_signs
 
-    async def destroy(self, lab: Lab) -> None:
+    async def destroy(self, lab: StoredLab) -> None:
         """End what runs on the nodes, then remove their networks."""
         await machine.stop(lab, lab.machines)
         await cabling.remove_cables(lab)
 
-    def describe(self, lab: Lab, node: LabNode) -> Node:
+    def describe(self, lab: StoredLab, node: LabNode) -> Node:
         """Return a node; it trains with the Python that runs railbed, since it sees the same disk."""
         ports = (
             Port(netdev=rail_name(rail), rail=rail_name(rail), address=node.rail_address(rail))
@@ -108,7 +108,7 @@ class NetnsKind:
         )
         return Node(host=self._host(node), ports=tuple(ports), python=sys.executable)
 
-    def switch_door(self, lab: Lab) -> SwitchDoor:
+    def switch_door(self, lab: StoredLab) -> SwitchDoor:
         """Return the switch's address on the management network, which its namespace is in."""
         return SwitchDoor(
             host=str(management_address(lab.number, cabling.THIS_SWITCH)),
@@ -117,17 +117,17 @@ class NetnsKind:
             enter=("ip", "netns", "exec", switch_namespace(lab)),
         )
 
-    async def rail_macs(self, lab: Lab) -> Mapping[tuple[LabNode, int], str]:
+    async def rail_macs(self, lab: StoredLab) -> Mapping[tuple[LabNode, int], str]:
         """Return the addresses that the kernel gave the cards."""
         addresses = await together(cabling.card_addresses(lab, node) for node in lab.nodes)
         by_node = dict(zip(lab.nodes, addresses, strict=True))
         return {(node, rail): by_node[node][rail_name(rail)] for node, rail in lab.ports()}
 
-    def link_mbps(self, lab: Lab) -> int | None:  # noqa: ARG002
+    def link_mbps(self, lab: StoredLab) -> int | None:  # noqa: ARG002
         """Return the speed of virtual cables."""
         return CARD_MBPS
 
-    async def settle(self, lab: Lab, targets: Iterable[str]) -> None:
+    async def settle(self, lab: StoredLab, targets: Iterable[str]) -> None:
         """Apply the faults to all rails and to the named nodes."""
         await shaping.settle_rails(lab)
         for each in lab.machines:
@@ -137,7 +137,7 @@ class NetnsKind:
                     await shaping.settle_cards(lab, each)
                 await machine.settle(lab, each)
 
-    async def states(self, lab: Lab) -> Mapping[str, str]:
+    async def states(self, lab: StoredLab) -> Mapping[str, str]:
         """Return the state of each machine."""
         return {each.name: machine.state(lab, each) for each in lab.machines}
 

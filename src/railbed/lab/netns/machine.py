@@ -20,7 +20,7 @@ from pathlib import Path
 
 from railbed.lab.folder import HOMES
 from railbed.lab.host import end, program_path, run, send
-from railbed.lab.model import Lab, LabNode, management_address, rail_name
+from railbed.lab.model import LabNode, StoredLab, management_address, rail_name
 from railbed.lab.netns import slurm
 from railbed.lab.netns.names import namespace_file, node_namespace
 from railbed.lab.processes import is_own, is_stopped
@@ -52,7 +52,7 @@ ACCOUNT = "root"
 SHELL = "/bin/sh"
 
 
-def write_files(lab: Lab) -> None:
+def write_files(lab: StoredLab) -> None:
     """Write the files of the nodes: /etc/hosts, and the sshd configuration of each."""
     lines = ["127.0.0.1 localhost"]
     for machine in lab.machines:
@@ -63,7 +63,7 @@ def write_files(lab: Lab) -> None:
     (lab.folder / "hosts").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def _environment(lab: Lab, machine: LabNode) -> str:
+def _environment(lab: StoredLab, machine: LabNode) -> str:
     """Return the lines of sshd's configuration with which Python finds packages in the user's home folder.
 
     Root's home is set here, too: the kernel removes a machine's passwd file when this machine's is replaced, as adding
@@ -79,11 +79,11 @@ def _quoted(words: Iterable[str]) -> str:
     return " ".join(f'"{word}"' for word in words)
 
 
-def _home(lab: Lab, machine: LabNode) -> Path:
+def _home(lab: StoredLab, machine: LabNode) -> Path:
     return lab.folder / HOMES / machine.name
 
 
-def _write_account(lab: Lab, node: LabNode) -> Path:
+def _write_account(lab: StoredLab, node: LabNode) -> Path:
     """Create the home folder of a node, and return its passwd file: this machine's, but with another root account."""
     home, accounts = _home(lab, node), lab.folder / f"{node.name}.passwd"
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -94,7 +94,7 @@ def _write_account(lab: Lab, node: LabNode) -> Path:
     return accounts
 
 
-async def start(lab: Lab, node: LabNode) -> None:
+async def start(lab: StoredLab, node: LabNode) -> None:
     """Start a node, which outlives railbed."""
     boot = BOOT.format(
         hosts=shlex.quote(str(lab.folder / "hosts")),
@@ -112,7 +112,7 @@ async def start(lab: Lab, node: LabNode) -> None:
     await run(["setsid", "--fork", "nsenter", entering, "sh", "-c", script])
 
 
-async def stop(lab: Lab, nodes: Sequence[LabNode]) -> None:
+async def stop(lab: StoredLab, nodes: Sequence[LabNode]) -> None:
     """End all processes on nodes.
 
     A scan may miss a process that is being started or is entering a namespace: two scans in a row must find nothing.
@@ -130,7 +130,7 @@ async def stop(lab: Lab, nodes: Sequence[LabNode]) -> None:
         await asyncio.sleep(PAUSE_SECONDS)
 
 
-async def settle(lab: Lab, node: LabNode) -> None:
+async def settle(lab: StoredLab, node: LabNode) -> None:
     """Turn a node off, freeze it or start it, as its faults require."""
     if lab.of("kill", node.name):
         await stop(lab, [node])
@@ -142,7 +142,7 @@ async def settle(lab: Lab, node: LabNode) -> None:
     send(pids, signal.SIGSTOP if frozen else signal.SIGCONT)
 
 
-def state(lab: Lab, node: LabNode) -> str:
+def state(lab: StoredLab, node: LabNode) -> str:
     """Return `up`, `frozen` or `off`."""
     pids = processes(lab, [node])
     if not pids:
@@ -150,7 +150,7 @@ def state(lab: Lab, node: LabNode) -> str:
     return "frozen" if all(is_stopped(pid) for pid in pids) else "up"
 
 
-def processes(lab: Lab, nodes: Iterable[LabNode]) -> list[int]:
+def processes(lab: StoredLab, nodes: Iterable[LabNode]) -> list[int]:
     """Return all processes in the network namespaces of nodes, and those that are about to enter one."""
     files = [namespace_file(node_namespace(lab, node)) for node in nodes]
     entering = {_entering(file).encode() for file in files}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from railbed.lab.model import Lab, LabNode, rail_name
+from railbed.lab.model import LabNode, StoredLab, rail_name
 
 MANAGEMENT = "eth0"
 """The management interface on a node."""
@@ -14,17 +14,17 @@ UPLINK = "uplink"
 """The end of this machine's cable in the switch's namespace."""
 
 
-def switch_namespace(lab: Lab) -> str:
+def switch_namespace(lab: StoredLab) -> str:
     """Return the network namespace of the switch."""
     return f"railbed-{lab.id}-switch"
 
 
-def node_namespace(lab: Lab, node: LabNode) -> str:
+def node_namespace(lab: StoredLab, node: LabNode) -> str:
     """Return the network namespace of a node."""
     return f"railbed-{lab.id}-{node.name}"
 
 
-def namespaces(lab: Lab) -> list[str]:
+def namespaces(lab: StoredLab) -> list[str]:
     """Return all network namespaces of a lab."""
     return [switch_namespace(lab), *(node_namespace(lab, machine) for machine in lab.machines)]
 
@@ -34,7 +34,7 @@ def namespace_file(namespace: str) -> Path:
     return Path("/run/netns") / namespace
 
 
-def host_interface(lab: Lab) -> str:
+def host_interface(lab: StoredLab) -> str:
     """Return this machine's interface to a lab."""
     return f"railbed-{lab.id}"
 

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator
 
 from railbed.lab.host import HostFault, run
-from railbed.lab.model import HOST_MTU, Lab, LabNode
+from railbed.lab.model import HOST_MTU, LabNode, StoredLab
 from railbed.lab.netns.cabling import batch
 from railbed.lab.netns.names import node_namespace, switch_namespace, switch_port
 
@@ -22,7 +22,7 @@ SMALLEST_BURST = 131072
 card."""
 
 
-async def shape_nodes(lab: Lab) -> None:
+async def shape_nodes(lab: StoredLab) -> None:
     """Give the nodes' ends of the cables the speed and delay of the lab."""
     if lab.spec.rate is None and lab.spec.delay is None:
         return
@@ -35,7 +35,7 @@ async def shape_nodes(lab: Lab) -> None:
             raise
 
 
-async def settle_rails(lab: Lab) -> None:
+async def settle_rails(lab: StoredLab) -> None:
     """Apply the declared faults to links, queues, loss and marks."""
     switch = switch_namespace(lab)
     await batch([f"link set {port} {'up' if linked else 'down'}" for port, linked in _links(lab)], switch)
@@ -43,14 +43,14 @@ async def settle_rails(lab: Lab) -> None:
     await run(["ip", "netns", "exec", switch, "nft", "-f", "-"], stdin=_filter(lab))
 
 
-async def settle_mtu(lab: Lab, node: LabNode) -> None:
+async def settle_mtu(lab: StoredLab, node: LabNode) -> None:
     """Give the rails of a node the MTU of its fault, or the default."""
     fault = lab.of("mtu", node.name)
     mtu = int(fault.value or HOST_MTU) if fault else HOST_MTU
     await batch([f"link set {name} mtu {mtu}" for name in lab.rails], node_namespace(lab, node))
 
 
-async def settle_cards(lab: Lab, node: LabNode) -> None:
+async def settle_cards(lab: StoredLab, node: LabNode) -> None:
     """Give the node's own ends of its cables the speed and delay of the lab, or of a fault."""
     namespace = node_namespace(lab, node)
     shown = json.loads(await run(["tc", "-n", namespace, "-j", "qdisc", "show"]))
@@ -67,7 +67,7 @@ async def settle_cards(lab: Lab, node: LabNode) -> None:
     await _tc(lines, namespace)
 
 
-def _links(lab: Lab) -> Iterator[tuple[str, bool]]:
+def _links(lab: StoredLab) -> Iterator[tuple[str, bool]]:
     """Yield each port of the switch and whether it has a link; a machine without power has none."""
     for machine in lab.machines:
         yield switch_port(machine, None), not lab.of("kill", machine.name)
@@ -75,7 +75,7 @@ def _links(lab: Lab) -> Iterator[tuple[str, bool]]:
         yield switch_port(node, rail), not lab.of("kill", node.name) and not lab.is_cut(node, rail)
 
 
-async def _settle_queues(lab: Lab, switch: str) -> None:
+async def _settle_queues(lab: StoredLab, switch: str) -> None:
     shown = json.loads(await run(["tc", "-n", switch, "-j", "qdisc", "show"]))
     shaped = {queue["dev"] for queue in shown if queue["kind"] == "tbf"}
     lines = []
@@ -88,7 +88,7 @@ async def _settle_queues(lab: Lab, switch: str) -> None:
     await _tc(lines, switch)
 
 
-def _card_queue(lab: Lab, rate: float | None) -> str:
+def _card_queue(lab: StoredLab, rate: float | None) -> str:
     if lab.spec.delay is None:
         assert rate is not None
         return _bucket(rate)
@@ -101,7 +101,7 @@ def _bucket(rate: float) -> str:
     return f"tbf rate {rate:.0f}bit burst {max(SMALLEST_BURST, int(rate / 8 / 250))} limit {2 * queue}"
 
 
-def _filter(lab: Lab) -> str:
+def _filter(lab: StoredLab) -> str:
     """Return the switch's packet filter. Loss comes first: what is dropped is not marked."""
     rules = []
     for rail, number in lab.rails.items():

@@ -12,7 +12,7 @@ import shlex
 from pathlib import Path
 
 from railbed.lab.host import HostFault, program_path
-from railbed.lab.model import CONTROLLER, Lab, LabNode, management_address
+from railbed.lab.model import CONTROLLER, LabNode, StoredLab, management_address
 
 PACKAGES = {
     "slurmctld": "slurmctld",
@@ -75,7 +75,7 @@ def need_settings() -> None:
         raise HostFault(f"Slurm on this machine does not use {SETTINGS}", hint=f"`mkdir {SETTINGS}` makes it possible")
 
 
-def write_files(lab: Lab) -> None:
+def write_files(lab: StoredLab) -> None:
     """Write the settings that all machines of a lab share, and the key that their messages are signed with."""
     folder = lab.folder / FOLDER
     for path in (folder / "etc", folder / "state"):
@@ -86,7 +86,7 @@ def write_files(lab: Lab) -> None:
         key.write(secrets.token_bytes(128))
 
 
-def boot_lines(lab: Lab, machine: LabNode) -> str:
+def boot_lines(lab: StoredLab, machine: LabNode) -> str:
     """Return the shell commands that start Slurm on a machine; empty in a lab without it."""
     if not lab.spec.scheduler:
         return ""
@@ -102,12 +102,12 @@ def boot_lines(lab: Lab, machine: LabNode) -> str:
     )
 
 
-def log_file(lab: Lab, machine: str) -> Path:
+def log_file(lab: StoredLab, machine: str) -> Path:
     """Return the file that slurmctld or slurmd of a machine logs to."""
     return lab.folder / f"{machine}.slurm.log"
 
 
-def _config(lab: Lab) -> str:
+def _config(lab: StoredLab) -> str:
     assert lab.controller
     text = CONFIG.format(cluster=lab.spec.name, controller=CONTROLLER, address=_address(lab, lab.controller))
     processors = max(LEAST_PROCESSORS, os.cpu_count() or 1)
@@ -115,5 +115,5 @@ def _config(lab: Lab) -> str:
     return text + "".join(nodes) + PARTITIONS
 
 
-def _address(lab: Lab, machine: LabNode) -> str:
+def _address(lab: StoredLab, machine: LabNode) -> str:
     return str(management_address(lab.number, machine.number))

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 
 from railbed.fleet import Fleet
 from railbed.lab.host import HostFault, together
-from railbed.lab.model import HOST_MTU, Lab, LabNode
+from railbed.lab.model import HOST_MTU, LabNode, StoredLab
 from railbed.lab.vm.qemu import machine, qmp
 from railbed.lab.vm.qemu.hardware import MONITOR, card_name
 from railbed.model.cluster import Login
@@ -27,7 +27,7 @@ ANSWER_SECONDS = 300.0
 """Minutes, since a busy machine emulates others slowly, and a node that was frozen has to catch up first."""
 
 
-async def settle(lab: Lab, targets: Iterable[str]) -> None:
+async def settle(lab: StoredLab, targets: Iterable[str]) -> None:
     """Apply faults to power and links of all nodes, and inside the named nodes, or inside all for a rail."""
     machine.start_hub(lab)
     named = set(targets)
@@ -42,24 +42,24 @@ async def settle(lab: Lab, targets: Iterable[str]) -> None:
     await run_on_nodes(lab, {name: script for name, script in scripts.items() if script})
 
 
-async def shape(lab: Lab) -> None:
+async def shape(lab: StoredLab) -> None:
     """Give the rails of new nodes the speed and delay of the lab."""
     if lab.spec.rate is not None or lab.spec.delay is not None:
         await run_on_nodes(lab, {node.name: "\n".join(_lines(lab, node, lab.rails, clock=False)) for node in lab.nodes})
 
 
-async def settle_links(lab: Lab) -> None:
+async def settle_links(lab: StoredLab) -> None:
     """Connect or cut the network cards of all running nodes."""
     await together(_settle_node_links(lab, node) for node in lab.nodes if machine.is_running(lab, node))
 
 
-async def _settle_node_links(lab: Lab, node: LabNode) -> None:
+async def _settle_node_links(lab: StoredLab, node: LabNode) -> None:
     async with qmp.connected(machine.node_folder(lab, node) / MONITOR) as monitor:
         for rail in range(lab.spec.rails):
             await monitor.execute("set_link", name=card_name(rail), up=not lab.is_cut(node, rail))
 
 
-async def _settle_power(lab: Lab, node: LabNode) -> str:
+async def _settle_power(lab: StoredLab, node: LabNode) -> str:
     """Turn a node off, freeze it or start it; return its name if its clock stood still meanwhile."""
     if lab.of("kill", node.name):
         await machine.end_node(lab, node)
@@ -78,7 +78,7 @@ async def _settle_power(lab: Lab, node: LabNode) -> str:
     return node.name if was_frozen and not frozen else ""
 
 
-def _lines(lab: Lab, node: LabNode, rails: Iterable[str], *, clock: bool) -> Iterator[str]:
+def _lines(lab: StoredLab, node: LabNode, rails: Iterable[str], *, clock: bool) -> Iterator[str]:
     """Yield the commands that apply speed, delay and faults to the rails of a node."""
     if clock:
         yield "python3 -S -E /usr/lib/railbed/node.py clock"
@@ -89,7 +89,7 @@ def _lines(lab: Lab, node: LabNode, rails: Iterable[str], *, clock: bool) -> Ite
         yield from queues(lab, node, name)
 
 
-def queues(lab: Lab, node: LabNode, rail: str) -> Iterator[str]:
+def queues(lab: StoredLab, node: LabNode, rail: str) -> Iterator[str]:
     """Yield the queues of a rail, each inside the one before: loss and delay, then the rate, then marks."""
     parent = "root"
     lose, slow, mark = lab.of("lose", rail), lab.slowed(node, lab.rails[rail]), lab.of("mark", rail)
@@ -107,7 +107,7 @@ def queues(lab: Lab, node: LabNode, rail: str) -> Iterator[str]:
             yield f"tc qdisc add dev {rail} parent 2:1 handle 3: {MARK_QUEUE.format(rate=rate)}"
 
 
-async def run_on_nodes(lab: Lab, scripts: dict[str, str]) -> None:
+async def run_on_nodes(lab: StoredLab, scripts: dict[str, str]) -> None:
     """Run a script on each node; the first that fails is the error."""
     if not scripts:
         return

@@ -16,7 +16,7 @@ from railbed.errors import UsageError
 from railbed.lab.folder import NumberTaken
 from railbed.lab.host import HostFault, available_megabytes, need_programs, need_root
 from railbed.lab.keys import make_keys, write_known_hosts
-from railbed.lab.model import SWITCH, Lab, LabNode, Spec, SwitchDoor, rail_name
+from railbed.lab.model import SWITCH, LabNode, Spec, StoredLab, SwitchDoor, rail_name
 from railbed.lab.patience import ProcessSigns, Signs
 from railbed.lab.steps import Steps
 from railbed.lab.vm import cache, faults
@@ -92,7 +92,7 @@ class VmKind:
         """Return numbers whose addresses are in use on this machine."""
         return set(numbers_listening(_connections()))
 
-    async def claim(self, lab: Lab) -> None:
+    async def claim(self, lab: StoredLab) -> None:
         """Listen on an address of the lab's number as long as its nodes do not.
 
         Only one process can: no lock is needed, which would be one that every user of this machine can hold.
@@ -111,7 +111,7 @@ class VmKind:
             raise NumberTaken(f"the addresses of lab number {lab.number} are in use")
         self._claims[lab.id] = claim
 
-    async def build(self, lab: Lab) -> AsyncGenerator[Event, None]:
+    async def build(self, lab: StoredLab) -> AsyncGenerator[Event, None]:
         """Make the image if it is missing, then all nodes concurrently."""
         arch = architecture(lab.spec.arch)
         accelerator = lab.spec.accelerator
@@ -145,7 +145,7 @@ class VmKind:
         self._let_go(lab)
         await faults.shape(lab)
 
-    def signs(self, lab: Lab) -> Signs:
+    def signs(self, lab: StoredLab) -> Signs:
         """Watch the QEMUs."""
         running = [
             ProcessSigns(pid, machine.node_folder(lab, node) / SERIAL_LOG)
@@ -154,7 +154,7 @@ class VmKind:
         ]
         return lambda: tuple(signs() for signs in running)
 
-    async def destroy(self, lab: Lab) -> None:
+    async def destroy(self, lab: StoredLab) -> None:
         """End the machines, and remove unfinished images."""
         await machine.end_all(lab)
         self._let_go(lab)
@@ -162,7 +162,7 @@ class VmKind:
             with contextlib.suppress(HostFault):
                 cache.clear_unless_busy()
 
-    def describe(self, lab: Lab, node: LabNode) -> Node:
+    def describe(self, lab: StoredLab, node: LabNode) -> Node:
         """Return a node; it trains with its own Python."""
         ports = (
             Port(netdev=rail_name(rail), rdma=f"rxe{rail}", rail=rail_name(rail), address=node.rail_address(rail))
@@ -171,28 +171,28 @@ class VmKind:
         python = f"{TRAINING}/bin/python3" if lab.spec.training else "python3"
         return Node(host=machine.door(node), login=Login(port=machine.PORT), ports=tuple(ports), python=python)
 
-    def switch_door(self, lab: Lab) -> SwitchDoor:
+    def switch_door(self, lab: StoredLab) -> SwitchDoor:
         """Return an address of this machine beside those that lead to the nodes."""
         return SwitchDoor(host=f"127.77.{lab.number}.{THIS_SWITCH}", ssh_port=machine.PORT, nxapi_port=NXAPI_PORT)
 
-    async def rail_macs(self, lab: Lab) -> Mapping[tuple[LabNode, int], str]:
+    async def rail_macs(self, lab: StoredLab) -> Mapping[tuple[LabNode, int], str]:
         """Return the addresses that the nodes' identities give the cards."""
         return {(node, rail): mac(node, rail) for node, rail in lab.ports()}
 
-    def link_mbps(self, lab: Lab) -> int | None:
+    def link_mbps(self, lab: StoredLab) -> int | None:
         """Return the speed of the lab: a virtual machine's card reports none."""
         return lab.spec.rate // 1_000_000 if lab.spec.rate else None
 
-    async def settle(self, lab: Lab, targets: Iterable[str]) -> None:
+    async def settle(self, lab: StoredLab, targets: Iterable[str]) -> None:
         """See `faults`."""
         await faults.settle(lab, targets)
 
-    async def states(self, lab: Lab) -> Mapping[str, str]:
+    async def states(self, lab: StoredLab) -> Mapping[str, str]:
         """Return the state of each node."""
         states = await asyncio.gather(*(self._state(lab, node) for node in lab.nodes))
         return dict(zip((node.name for node in lab.nodes), states, strict=True))
 
-    async def _state(self, lab: Lab, node: LabNode) -> str:
+    async def _state(self, lab: StoredLab, node: LabNode) -> str:
         if not machine.is_running(lab, node):
             return "off"
         try:
@@ -200,12 +200,12 @@ class VmKind:
         except HostFault:
             return "up" if machine.is_running(lab, node) else "off"
 
-    async def _start(self, lab: Lab, node: LabNode) -> LabNode:
+    async def _start(self, lab: StoredLab, node: LabNode) -> LabNode:
         await machine.make(lab, node)
         await machine.resume(lab, node)
         return node
 
-    def _let_go(self, lab: Lab) -> None:
+    def _let_go(self, lab: StoredLab) -> None:
         if claim := self._claims.pop(lab.id, None):
             claim.close()
 

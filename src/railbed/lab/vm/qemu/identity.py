@@ -8,7 +8,7 @@ import tarfile
 import time
 from pathlib import Path
 
-from railbed.lab.model import HOST_MTU, Lab, LabNode, rail_name
+from railbed.lab.model import HOST_MTU, LabNode, StoredLab, rail_name
 from railbed.lab.vm.qemu.hardware import IDENTITY_BYTES
 
 NETWORK = """\
@@ -30,7 +30,7 @@ ConfigureWithoutCarrier=yes
 PRIVATE = 0o600
 
 
-def write_identity(lab: Lab, node: LabNode, path: Path) -> None:
+def write_identity(lab: StoredLab, node: LabNode, path: Path) -> None:
     """Write the archive, padded to the size of the disk in the saved machine."""
     with path.open("wb") as file:
         path.chmod(PRIVATE)
@@ -38,7 +38,7 @@ def write_identity(lab: Lab, node: LabNode, path: Path) -> None:
         file.truncate(IDENTITY_BYTES)
 
 
-def identity_files(lab: Lab, node: LabNode) -> dict[str, tuple[int, str]]:
+def identity_files(lab: StoredLab, node: LabNode) -> dict[str, tuple[int, str]]:
     """Return the mode and text of every file of a node's identity."""
     key = lab.host_key(node.name)
     public = key.with_suffix(".host_key.pub")
@@ -66,7 +66,7 @@ def mac(node: LabNode, rail: int) -> str:
     return f"02:52:{node.lab:02x}:00:{rail:02x}:{node.number:02x}"
 
 
-def _hosts(lab: Lab) -> str:
+def _hosts(lab: StoredLab) -> str:
     lines = ["127.0.0.1 localhost", "::1 localhost"]
     for node in lab.nodes:
         lines.append(f"{node.rail_address(0)} {node.name} {node.name}-{rail_name(0)}")

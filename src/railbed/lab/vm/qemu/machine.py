@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from railbed.lab.host import HostFault, end, run
-from railbed.lab.model import Lab, LabNode
+from railbed.lab.model import LabNode, StoredLab
 from railbed.lab.patience import Patience, ProcessSigns
 from railbed.lab.processes import detach, find_processes, forget
 from railbed.lab.vm import cache
@@ -35,12 +35,12 @@ def door(node: LabNode) -> str:
     return f"127.77.{node.lab}.{node.number}"
 
 
-def node_folder(lab: Lab, node: LabNode) -> Path:
+def node_folder(lab: StoredLab, node: LabNode) -> Path:
     """Return where the files of a node's machine lie."""
     return lab.folder / node.name
 
 
-async def make(lab: Lab, node: LabNode) -> None:
+async def make(lab: StoredLab, node: LabNode) -> None:
     """Write a node's disks."""
     folder = node_folder(lab, node)
     folder.mkdir(exist_ok=True)
@@ -49,7 +49,7 @@ async def make(lab: Lab, node: LabNode) -> None:
     await run(["qemu-img", "create", "-q", "-f", "qcow2", "-b", str(backing), "-F", "qcow2", str(folder / DISK)])
 
 
-async def resume(lab: Lab, node: LabNode) -> None:
+async def resume(lab: StoredLab, node: LabNode) -> None:
     """Start a node from the saved machine, and wait until it is itself."""
     state = cache.chosen(lab.folder)
     with _start(lab, node, ram=state / RAM) as started:
@@ -71,13 +71,13 @@ async def _until_running(monitor: qmp.Qmp, started: Started) -> None:
         await asyncio.sleep(0.02)
 
 
-async def boot(lab: Lab, node: LabNode) -> None:
+async def boot(lab: StoredLab, node: LabNode) -> None:
     """Start a node from its disk, and wait until it is ready."""
     with _start(lab, node, ram=None) as started:
         await _until_ready(started)
 
 
-def start_hub(lab: Lab) -> None:
+def start_hub(lab: StoredLab) -> None:
     """Start the hub if the lab needs one and it is not running."""
     if lab.spec.nodes >= LEAST_WITH_HUB and not find_processes(lab, _hub_tag(lab)):
         arguments = [_hub_tag(lab), str(lab.spec.nodes), str(lab.spec.rails)]
@@ -89,7 +89,7 @@ def start_hub(lab: Lab) -> None:
 class Started:
     """A QEMU that was just started, until its node is ready."""
 
-    lab: Lab
+    lab: StoredLab
     node: LabNode
     process: subprocess.Popen[bytes]
     log_offset: int
@@ -135,7 +135,7 @@ class Started:
 
 
 @contextlib.contextmanager
-def _start(lab: Lab, node: LabNode, *, ram: Path | None) -> Iterator[Started]:
+def _start(lab: StoredLab, node: LabNode, *, ram: Path | None) -> Iterator[Started]:
     """Start a QEMU, and watch it until its node is ready."""
     machine = describe(lab, node, ram=ram)
     folder = node_folder(lab, node)
@@ -153,7 +153,7 @@ def _start(lab: Lab, node: LabNode, *, ram: Path | None) -> Iterator[Started]:
         forget(process)
 
 
-def describe(lab: Lab, node: LabNode, *, ram: Path | None) -> Machine:
+def describe(lab: StoredLab, node: LabNode, *, ram: Path | None) -> Machine:
     """Return the machine of a node. With exactly two nodes the cables need no hub in between."""
     state = cache.chosen(lab.folder)
     other = f"node{3 - node.number}" if lab.spec.nodes == 2 else "hub"
@@ -190,21 +190,21 @@ async def _until_ready(started: Started) -> None:
         await asyncio.sleep(READY_PAUSE)
 
 
-def hide_sockets(lab: Lab, node: LabNode) -> None:
+def hide_sockets(lab: StoredLab, node: LabNode) -> None:
     """Drop frames to a frozen node: otherwise the other QEMUs would retry them in a busy loop."""
     for path in _sockets(lab, node):
         with contextlib.suppress(FileNotFoundError):
             path.rename(_hidden(path))
 
 
-def show_sockets(lab: Lab, node: LabNode) -> None:
+def show_sockets(lab: StoredLab, node: LabNode) -> None:
     """Let frames reach a node again."""
     for path in _sockets(lab, node):
         with contextlib.suppress(FileNotFoundError):
             _hidden(path).rename(path)
 
 
-def _sockets(lab: Lab, node: LabNode) -> list[Path]:
+def _sockets(lab: StoredLab, node: LabNode) -> list[Path]:
     return [lab.folder / f"{node.name}-{name}" for name in lab.rails]
 
 
@@ -212,35 +212,35 @@ def _hidden(path: Path) -> Path:
     return path.with_name(f"{path.name}.frozen")
 
 
-async def end_node(lab: Lab, node: LabNode) -> None:
+async def end_node(lab: StoredLab, node: LabNode) -> None:
     """Power off a node."""
     await end(processes(lab, node))
 
 
-async def end_all(lab: Lab) -> None:
+async def end_all(lab: StoredLab) -> None:
     """End all processes of a lab."""
     await end([pid for node in lab.nodes for pid in processes(lab, node)] + find_processes(lab, _hub_tag(lab)))
 
 
-def is_running(lab: Lab, node: LabNode) -> bool:
+def is_running(lab: StoredLab, node: LabNode) -> bool:
     """Whether a node has power."""
     return bool(processes(lab, node))
 
 
-async def is_frozen(lab: Lab, node: LabNode) -> bool:
+async def is_frozen(lab: StoredLab, node: LabNode) -> bool:
     """Whether a node is frozen."""
     async with qmp.connected(node_folder(lab, node) / MONITOR, seconds=5) as monitor:
         return bool((await monitor.execute("query-status", seconds=5))["status"] == "paused")
 
 
-def processes(lab: Lab, node: LabNode) -> list[int]:
+def processes(lab: StoredLab, node: LabNode) -> list[int]:
     """Return the processes of a node."""
     return find_processes(lab, f"guest={_name(lab, node)}")
 
 
-def _name(lab: Lab, node: LabNode) -> str:
+def _name(lab: StoredLab, node: LabNode) -> str:
     return f"railbed-{lab.id}-{node.name}"
 
 
-def _hub_tag(lab: Lab) -> str:
+def _hub_tag(lab: StoredLab) -> str:
     return f"railbed-{lab.id}-hub"
