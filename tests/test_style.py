@@ -79,7 +79,6 @@ REPEATED = frozenset(
         "Cable",
         "Chain",
         "Change",
-        "Chart",
         "Checkpoint",
         "Clock",
         "ConfigSection",
