@@ -78,7 +78,6 @@ REPEATED = frozenset(
         "Cable",
         "Chain",
         "Change",
-        "Chart",
         "Checkpoint",
         "Clock",
         "ConfigSection",
