@@ -8,7 +8,7 @@ from railbed.model.meters import METERS
 from railbed.present.charts import CHART_NAMED, CHARTS, GROUPS, SUMMARIES
 from railbed.report.sections.timeline import DRAWN_IN
 from railbed.web.monitoring.charts import GRAFANA_UNITS, rows
-from railbed.web.monitoring.site import Site
+from railbed.web.monitoring.site import MonitoredCluster
 from tests.support.monitored import monitored_cluster
 
 PANELS = {
@@ -69,7 +69,7 @@ def test_the_report_has_the_units_that_its_readers_know() -> None:
 
 
 def test_the_dashboard_has_the_titles_and_notes_of_the_page() -> None:
-    panels = {panel.title: panel for row in rows(Site(monitored_cluster())) for panel in row.panels}
+    panels = {panel.title: panel for row in rows(MonitoredCluster(monitored_cluster())) for panel in row.panels}
     for name, unit in PANELS.items():
         chart = CHART_NAMED[name]
         assert (panels[chart.title].unit, panels[chart.title].text) == (unit, chart.note)
