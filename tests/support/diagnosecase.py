@@ -94,7 +94,7 @@ class GeneratedTimeline:
         times = self._times(series, meter)
         levels = _levels(times - START, spec)
         if "noise" in spec:
-            chance = np.random.default_rng(sum(str(series).encode()))
+            chance = np.random.default_rng(sum("".join(series).encode()))
             levels = levels * (1 + spec["noise"] * chance.uniform(-1, 1, len(levels)))
         return Samples(START + (times - START), _samples(meter, times - START, levels, spec))
 
