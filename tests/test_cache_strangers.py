@@ -17,14 +17,14 @@ import pytest
 
 from railbed.errors import UsageError
 from railbed.lab import folder
+from railbed.lab.folder import remove_tree
 from railbed.lab.model import Spec
-from railbed.lab.removal import remove_tree
-from railbed.lab.steps import Steps, usual_seconds
+from railbed.lab.steps import LongSteps, usual_seconds
 from railbed.lab.vm import cache
-from railbed.lab.vm.processor import _kvm_failure, remember_kvm
+from railbed.lab.vm.recipe import _kvm_failure, remember_kvm
 from railbed.model.writers import ACL
 from railbed.store.cache import ForeignCache, cache_folder, make_folder, read_cached
-from railbed.store.lock import only_one
+from railbed.store.run_lock import only_one
 from railbed.train.data.prepare import prepare
 from railbed.train.models.gpt import GptSettings
 from railbed.train.recipe import Data, Recipe
@@ -200,7 +200,7 @@ def test_links_in_place_of_small_files_stay_without_effect(own: Path, victim: Pa
         pass
     (own / "durations.json").symlink_to(victim / "letter")
     assert usual_seconds("install", 90.0) == 90.0
-    Steps("image").remember()
+    LongSteps("image").remember()
     assert not (own / "durations.json").is_symlink()
     (make_folder("images") / _kvm_failure().name).symlink_to(victim / "letter")
     remember_kvm("no guest")

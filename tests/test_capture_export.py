@@ -16,7 +16,7 @@ from railbed.capture.analysis.context import Context
 from railbed.capture.analysis.results import Analysis
 from railbed.capture.book import CAPTURE_BOOK
 from railbed.capture.export import Exported, export_recordings, merge
-from railbed.capture.export.comments import CORRUPT, TEXTS, comments_of
+from railbed.capture.export.blocks import CORRUPT, TEXTS, comments_of
 from railbed.capture.files import read_recording
 from railbed.capture.packets import Kind
 from railbed.clusterfile import loads

@@ -13,7 +13,7 @@ import pytest
 
 from railbed import clusterfile
 from railbed.capture import remote
-from railbed.capture.plan import Limits
+from railbed.capture.recording import RecordingLimits
 from railbed.capture.run import CaptureRequest, capture
 from railbed.fleet import Fleet
 from railbed.model import events
@@ -130,7 +130,7 @@ async def test_a_node_that_falls_silent_is_a_finding_and_the_others_are_recorded
     cluster = clusterfile.load(healed.cluster)
     records: list[Record] = []
     stop = asyncio.Event()
-    request = CaptureRequest(nodes=["node1", "node3"], rails=["rail0"], limits=Limits(seconds=300.0))
+    request = CaptureRequest(nodes=["node1", "node3"], rails=["rail0"], limits=RecordingLimits(seconds=300.0))
     async with live_connector() as connect, Fleet(targets_of(cluster), connect) as fleet:
         async for record in capture(cluster, fleet, request, tmp_path, stop):
             records.append(record)

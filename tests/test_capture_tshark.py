@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from railbed.capture.files import read_recording
-from railbed.capture.opcodes import OPCODES, Transport
+from railbed.capture.opcodes import OPCODES, IbTransport
 from railbed.capture.packets import NO_SYNDROME, NO_VLAN, Bit, Kind
 from tests.captures import files, headers, tshark
 from tests.captures.truth import Packet, other_frames
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.tshark
 KNOWN = [
     code
     for code, opcode in OPCODES.items()
-    if opcode.transport not in (Transport.RD, Transport.XRC) and code & 31 < 0x18
+    if opcode.transport not in (IbTransport.RD, IbTransport.XRC) and code & 31 < 0x18
 ]
 """Opcodes whose extended headers this Wireshark knows. It takes RD, which no card has, for Mellanox's DC, and skips
 eight bytes that RD does not have."""

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from railbed import clusterfile
-from railbed.model.output import Output
-from railbed.transport.record import Recorder
+from railbed.model.reading import Output
+from railbed.transport.record import OutputRecorder
 from tests.support.cli import RAILBED, environment, railbed
 from tests.support.recordings import make_recording
 
@@ -49,7 +49,7 @@ def rediscover(folder: Path, recording: Path, file: str | Path = "found.yaml") -
 def set_outputs(recording: Path, node: str, **outputs: str | None) -> None:
     """Replace the recorded output of a machine; None is a probe that got no answer."""
     shutil.rmtree(recording / node)
-    with Recorder(recording) as recorder:
+    with OutputRecorder(recording) as recorder:
         for key, text in outputs.items():
             failure = "timed out" if text is None else ""
             recorder.store(

@@ -20,7 +20,7 @@ from railbed.report.document import describe
 from railbed.report.formats.data import as_json
 from railbed.report.formats.html import as_html
 from railbed.report.formats.markdown import as_markdown
-from railbed.report.reading.clock import ForwardClock
+from railbed.report.reading.run import ForwardClock
 from railbed.store import read_run_in
 from railbed.store.timeline import Timeline
 from tests.support.cli import railbed

@@ -9,7 +9,7 @@ import pytest
 
 from railbed.model.record import Measurement, Record, Verdict
 from railbed.report import Report, read
-from railbed.report.blocks import Figure, Table, Text, Value
+from railbed.report.blocks import Figure, TableBlock, TextBlock, Value
 from railbed.report.compare.changes import MOST_DRAWN, own_labels
 from railbed.report.compare.comparison import compare_runs
 from railbed.report.compare.page import describe_both
@@ -58,9 +58,9 @@ def pair() -> tuple[Path, Path]:
     return before, after
 
 
-def tables(document: Report, section: str) -> list[Table]:
+def tables(document: Report, section: str) -> list[TableBlock]:
     (part,) = [part for part in document.parts if part.name == section]
-    return [block for block in all_blocks(part.blocks) if isinstance(block, Table)]
+    return [block for block in all_blocks(part.blocks) if isinstance(block, TableBlock)]
 
 
 def test_the_page_says_what_changed_and_by_how_much() -> None:
@@ -105,7 +105,7 @@ def test_nothing_changed_is_an_answer() -> None:
     document = described(*(bench_run({"fast": [10, 10.1]}) for _ in range(2)))
     assert (document.verdict.tone, document.tone_word) == ("good", "Unchanged")
     assert "None, as far as the samples show." in [
-        block.text for part in document.parts for block in part.blocks if isinstance(block, Text)
+        block.text for part in document.parts for block in part.blocks if isinstance(block, TextBlock)
     ]
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from railbed import clusterfile
 from railbed.lab.folder import load_lab
-from railbed.lab.netns.names import switch_namespace, switch_port
+from railbed.lab.netns.machine import switch_namespace, switch_port
 from tests.support.background import Background
 from tests.support.cli import environment
 from tests.support.labs import RunningLab, cache_variables, call

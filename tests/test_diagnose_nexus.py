@@ -9,8 +9,7 @@ import pytest
 from railbed import clusterfile
 from railbed.diagnose.book import DIAGNOSE_BOOK
 from railbed.diagnose.evidence import Evidence
-from railbed.fleet.sample.switch_series import series_of
-from railbed.fleet.sample.switches import PROBES
+from railbed.fleet.sample.switches import PROBES, series_of
 from railbed.model.meters import Sample, SeriesKey
 from railbed.model.reading import Known
 from railbed.model.record import WRONG, Verdict

@@ -15,13 +15,13 @@ import railbed as package
 from railbed.api.site import built_in_local
 from railbed.check.book import CHECK_BOOK
 from railbed.launch.job import rank_starts
+from railbed.launch.messages import SAFE_PATH
 from railbed.launch.node.spawn import Spawner
-from railbed.launch.protocol import SAFE_PATH
 from railbed.model.cluster import Cluster, Node
 from railbed.model.fix import RunStep
 from railbed.probes.outputs import all_probes
 from railbed.rules.engine import judge
-from railbed.train.capacity.libraries import missing_libraries_command
+from railbed.train.capacity.fit import missing_libraries_command
 from tests.support.cli import RAILBED, railbed
 from tests.support.rulecase import CASES, load_yaml, site_of
 from tests.support.shellwords import Shell

@@ -18,10 +18,10 @@ from railbed.model.fix import Fix, Persistence
 from railbed.model.fix import run as run_commands
 from railbed.report import read
 from railbed.store import list_runs, open_run
+from railbed.store.find import ForeignRun, cluster_to_act_on, cluster_to_read
 from railbed.store.proof import KEY, PROOF, is_proven, own_cluster_file, prove
-from railbed.store.run_cluster import ForeignRun, cluster_to_act_on, cluster_to_read
+from railbed.store.records import RecordFollower
 from railbed.store.submitted import job_of, note_job
-from railbed.store.timeline.records import RecordFollower
 from railbed.store.undo import FILE, read_undo, save_undo
 from railbed.train import recipes
 from tests.support.cli import Result, railbed

@@ -18,10 +18,10 @@ import torch
 from railbed.errors import DataError, UsageError
 from railbed.lab.host import HostFault
 from railbed.lab.vm import cache
-from railbed.launch.protocol import encode
+from railbed.launch.messages import encode
 from railbed.model.events import Notice
 from railbed.model.meters import Sample, SeriesKey
-from railbed.model.output import Output
+from railbed.model.reading import Output
 from railbed.store import list_runs, open_run, read_records
 from railbed.store.series import SeriesReader, SeriesWriter
 from railbed.store.writing import RESERVE
@@ -32,7 +32,7 @@ from railbed.train.state.checkpoints import publish, survey, write_synced
 from railbed.train.worker.io.export import export
 from railbed.train.worker.models.base import BuildOptions
 from railbed.train.worker.models.gpt import Gpt
-from railbed.transport.record import Recorder
+from railbed.transport.record import OutputRecorder
 from tests.support.background import Background
 from tests.support.cli import environment, railbed
 from tests.support.disks import fill, small_disk
@@ -108,7 +108,7 @@ def test_samples_stop_and_go_on_when_there_is_space_again(disk: Path) -> None:
 def test_a_recording_says_so(disk: Path) -> None:
     fill(disk)
     output = Output(device="a", key="k", command="c", stdout=b"x" * 10_000, stderr=b"", exit=0, sent=0.0, received=0.0)
-    with Recorder(disk / "recording") as recorder, pytest.raises(UsageError, match=r"the disk is full$"):
+    with OutputRecorder(disk / "recording") as recorder, pytest.raises(UsageError, match=r"the disk is full$"):
         recorder.store(output)
 
 

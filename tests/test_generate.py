@@ -14,7 +14,7 @@ import pytest
 import railbed as api
 from railbed.errors import UsageError
 from railbed.model.events import TextGenerated
-from railbed.model.text.printable import clean
+from railbed.model.text import clean
 from tests.support.adapters import write_adapter
 from tests.support.background import Background
 from tests.support.cli import Result, environment, railbed

@@ -19,8 +19,7 @@ from railbed import clusterfile
 from railbed.fleet import Fleet
 from railbed.fleet.change import commit
 from railbed.lab.folder import load_labs
-from railbed.lab.netns.machine import processes
-from railbed.lab.netns.names import namespace_file, node_namespace
+from railbed.lab.netns.machine import namespace_file, node_namespace, processes
 from railbed.model.fix import Fix
 from railbed.transport.base import targets_of
 from railbed.transport.connect import live_connector

@@ -12,16 +12,15 @@ import pytest
 
 from railbed.lab import folder
 from railbed.lab.folder import NumberTaken
-from railbed.lab.host import HostFault
+from railbed.lab.host import HostFault, find_processes
 from railbed.lab.model import Spec
 from railbed.lab.netns.machine import processes
-from railbed.lab.processes import find_processes
 from railbed.lab.up import _claim_number
 from railbed.lab.vm import cache
 from railbed.lab.vm.kind import CLAIM, VmKind
 from railbed.lab.vm.qemu.machine import PORT
 from railbed.store.cache import make_folder
-from railbed.store.lock import only_one
+from railbed.store.run_lock import only_one
 from tests.support.ranks import wait_for
 from tests.support.strangers import run_as, start_as
 

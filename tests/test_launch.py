@@ -16,9 +16,9 @@ from railbed.fleet import Fleet
 from railbed.launch.fabric import NodeFabric
 from railbed.launch.files.ship import parcel
 from railbed.launch.job import RankStart
+from railbed.launch.messages import Message
 from railbed.launch.placement import Deployment, Placement
-from railbed.launch.protocol import Message
-from railbed.launch.supervise import RETURN_SECONDS, GaveUp, Refused, Supervisor
+from railbed.launch.supervise import RETURN_SECONDS, GaveUp, StartRefused, Supervisor
 from railbed.model.record import Event, Record
 from railbed.transport.base import targets_of
 from railbed.transport.connect import live_connector
@@ -223,7 +223,7 @@ def test_interference_that_does_not_end_ends_the_job_with_a_sentence(
 
 def test_what_cannot_be_is_reported_at_once_and_not_tried_again(lab: RunningLab) -> None:
     job = Counting(20, refuses="the moon is not there")
-    with pytest.raises(Refused, match="the moon is not there") as refused:
+    with pytest.raises(StartRefused, match="the moon is not there") as refused:
         run(lab, job)
     assert refused.value.hint == "ask for less"
     wait_for(lambda: ranks_left(lab) == "0")

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from railbed.bench.measure.script import unwrap
-from railbed.bench.toolset import all_tools
+from railbed.bench.exchange import unwrap
+from railbed.bench.tool import all_tools
 from railbed.clusterfile import loads
 from railbed.errors import RailbedError
-from railbed.launch.protocol import decode
-from railbed.model.text.scrub import scrub
+from railbed.launch.messages import decode
+from railbed.model.private import scrub
 from railbed.probes.outputs import all_probes
 from railbed.store import read_record
 from tests.support import growth
@@ -48,8 +48,8 @@ def test_all_expressions_are_collected(expressions: list[Expression]) -> None:
     places = {expression.where for expression in expressions}
     assert {
         "railbed.probes.ping_mtu.REPLY",
-        "railbed.model.text.scrub._ASSIGNED",
-        "railbed.yamlfile.limits.VERSION",
+        "railbed.model.private._ASSIGNED",
+        "railbed.yamlfile.document.VERSION",
     } <= places
     assert len(places) > 100
     assert [place.partition(":")[0] for place in unnamed_patterns()] == OUR_OWN_TEXT, (

@@ -19,9 +19,8 @@ from ruamel.yaml import YAML
 from railbed import clusterfile
 from railbed.model.cluster import Cluster, Node
 from railbed.web.metrics.names import METRICS
-from railbed.web.monitoring.files import DASHBOARD, PROMETHEUS, TESTS, monitoring_files, write_monitoring
+from railbed.web.monitoring.files import DASHBOARD, PROMETHEUS, TESTS, TOKEN_FILE, monitoring_files, write_monitoring
 from railbed.web.monitoring.rules import RULES
-from railbed.web.monitoring.scrape import TOKEN_FILE
 from railbed.web.monitoring.service import Service
 from tests.support.exporting import SILENT, exporting, failing_cluster
 from tests.support.monitored import monitored_cluster

@@ -25,16 +25,14 @@ import pytest
 
 from railbed.errors import DeviceError
 from railbed.fleet import Fleet
-from railbed.launch.files import client, peers
+from railbed.launch.files import client, relay
 from railbed.launch.files.client import RELAY
-from railbed.launch.files.distribute import Distribution
+from railbed.launch.files.distribute import Distribution, Participant
 from railbed.launch.files.guard import BASE
-from railbed.launch.files.partial import FOLDER, Copy
-from railbed.launch.files.participant import Participant
-from railbed.launch.files.peers import MOST_STRANGERS, RANDOM_BYTES, REQUEST, Broken, PieceServer, fetch
-from railbed.launch.files.pieces import PIECE_BYTES, PieceVerifier
+from railbed.launch.files.partial import FOLDER, PIECE_BYTES, Copy, PieceVerifier
+from railbed.launch.files.relay import MOST_STRANGERS, RANDOM_BYTES, REQUEST, Broken, PieceServer, fetch
 from railbed.launch.files.ship import Parcel, parcel
-from railbed.launch.protocol import Message
+from railbed.launch.messages import Message
 from railbed.model import events
 from railbed.model.cluster import Cluster, Node, Port, Rail, Training
 from railbed.model.record import Record
@@ -311,7 +309,7 @@ async def test_idle_connections_do_not_shut_out_a_node_with_a_key(
     files: Parcel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However many there are: the oldest of those who hold them are closed, and their address is reported."""
-    monkeypatch.setattr(peers, "HANDSHAKE_SECONDS", SECONDS)
+    monkeypatch.setattr(relay, "HANDSHAKE_SECONDS", SECONDS)
     strangers: list[str] = []
     server, missing = two_nodes(files, tmp_path, strangers)
     copy, key = missing(), secrets.token_bytes(32)

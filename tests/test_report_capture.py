@@ -17,7 +17,7 @@ from railbed.clusterfile import loads
 from railbed.model.events import IncastSeen, PortPaused, RecordingRead
 from railbed.model.record import Record
 from railbed.report import Report, describe, read
-from railbed.report.blocks import Block, Figure, Ladder, Table
+from railbed.report.blocks import Block, Figure, LadderBlock, TableBlock
 from railbed.report.formats.data import as_csv, as_json
 from railbed.report.formats.html import as_html
 from railbed.report.formats.markdown import as_markdown
@@ -87,7 +87,7 @@ def test_rate_marks_and_notifications_share_an_axis(document: Report) -> None:
 
 
 def test_a_ladder_has_a_row_for_each_packet_and_lines_that_go_down(document: Report) -> None:
-    ladder = next(block for block in blocks_of(document, "ladders") if isinstance(block, Ladder))
+    ladder = next(block for block in blocks_of(document, "ladders") if isinstance(block, LadderBlock))
     assert (ladder.left, ladder.right) == ("node1", "node2")
     assert [rung.sent for rung in ladder.rungs] == [place + 0.5 for place in range(len(ladder.rungs))]
     assert all(rung.arrived > rung.sent for rung in ladder.rungs if rung.arrived is not None)
@@ -99,7 +99,7 @@ def test_a_ladder_has_a_row_for_each_packet_and_lines_that_go_down(document: Rep
 
 
 def test_flows_have_their_counts_and_no_empty_columns(document: Report) -> None:
-    table = next(block for block in blocks_of(document, "flows") if isinstance(block, Table))
+    table = next(block for block in blocks_of(document, "flows") if isinstance(block, TableBlock))
     assert "out of order" not in table.columns
     rows = [dict(zip(table.columns, map(str, row), strict=True)) for row in table.rows]
     assert [(row["flow"], row["lost"], row["CNP"]) for row in rows] == [
@@ -129,7 +129,7 @@ def test_pauses_and_incast() -> None:
     examples = [event for event in EXAMPLES if isinstance(event, RecordingRead | PortPaused | IncastSeen)]
     summary = RunSummary(id="x", verb="capture", arguments=[], cluster="lab", version="1", started=0.0, status="done")
     document = describe(RunData(summary=summary, events=examples))
-    tables = [block for block in blocks_of(document, "pressure") if isinstance(block, Table)]
+    tables = [block for block in blocks_of(document, "pressure") if isinstance(block, TableBlock)]
     assert [str(cell) for cell in tables[0].rows[0][2:5]] == ["3", "20", "10"]
     assert [str(cell) for cell in tables[1].rows[0][1:4]] == ["10.0.0.1 and 10.0.0.2", "31", "12"]
 

@@ -13,7 +13,7 @@ from railbed.bench.compare.arms import Contest, Side, answer
 from railbed.bench.compare.visits import first_visit_event
 from railbed.model.record import Measurement, Record
 from railbed.report import describe, read
-from railbed.report.blocks import Figure, Table, Value
+from railbed.report.blocks import Figure, TableBlock, Value
 from railbed.report.formats.data import as_json
 from railbed.report.formats.html import as_html
 from railbed.report.formats.markdown import as_markdown
@@ -63,7 +63,7 @@ def test_the_plots_and_the_table_have_the_numbers_of_the_records() -> None:
     (dots,) = differences.traces
     assert dots["x"][0] == pytest.approx(100 * bounds[1, "mean"] / mean)
     assert dots["error_x"]["array"][0] == pytest.approx(100 * (bounds[1, "high"] - bounds[1, "mean"]) / mean)
-    (table,) = (block for block in blocks if isinstance(block, Table))
+    (table,) = (block for block in blocks if isinstance(block, TableBlock))
     low = table.rows[0][table.columns.index("at least")]
     assert isinstance(low, Value)
     assert low.value == pytest.approx(bounds[1, "low"] / mean)

@@ -14,7 +14,7 @@ import pytest
 from railbed.model.record import Measurement, Record, Verdict
 from railbed.report import describe, read
 from railbed.report.formats.data import as_csv, as_json
-from railbed.report.formats.downsample import MOST
+from railbed.report.formats.html import MOST
 from railbed.report.formats.markdown import as_markdown
 from railbed.store import record_lines
 from tests.support.cli import railbed

@@ -10,7 +10,7 @@ from railbed.model import events
 from railbed.model.meters import MISSING, Sample, SeriesKey
 from railbed.model.record import Measurement
 from railbed.report import Report, describe, read
-from railbed.report.blocks import Block, Figure, Table
+from railbed.report.blocks import Block, Figure, TableBlock
 from railbed.report.formats.html import as_html
 from railbed.report.formats.markdown import as_markdown
 from railbed.report.reading.run import with_timeline
@@ -96,7 +96,7 @@ def test_charts_have_the_same_axis_and_leave_out_what_never_happened(folder: Pat
 
 
 def test_marks_are_named(folder: Path) -> None:
-    (table,) = [block for block in section_of(folder) if isinstance(block, Table)]
+    (table,) = [block for block in section_of(folder) if isinstance(block, TableBlock)]
     rows = [[str(getattr(cell, "text", cell)) for cell in row] for row in table.rows]
     assert rows[0] == ["5\xa0min 0\xa0s", "fault", "node2", "slow"]
     assert rows[1][1:3] == ["pause", "node2"]

@@ -11,10 +11,10 @@ import pytest
 
 from railbed.bench.compare.arms import describe
 from railbed.cli.screens.bench import BenchScreen
-from railbed.cli.screens.train_summary import TrainSummary
+from railbed.cli.screens.train import TrainSummary
 from railbed.model.record import Finding, Measurement, Record, Verdict
 from railbed.model.statistics import paired_difference
-from railbed.model.text.amount import duration, number
+from railbed.model.text import duration, number
 from railbed.store.records import read_record, to_line
 from tests.support.cli import railbed
 from tests.support.events import event

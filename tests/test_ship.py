@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from railbed.fleet import Fleet
-from railbed.launch.files.archive import archive
-from railbed.launch.files.ship import ARCHIVE, Parcel, Shipped, module_command, own_code, parcel, ship
+from railbed.launch.files.ship import ARCHIVE, Parcel, Shipped, archive, module_command, own_code, parcel, ship
 from railbed.model.cluster import Cluster, Node
 from railbed.transport.base import targets_of
 from railbed.transport.connect import live_connector

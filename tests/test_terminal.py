@@ -12,10 +12,10 @@ import pytest
 
 from railbed.cli.console import SafeConsole
 from railbed.cli.run.stream import SafeStream
-from railbed.model.output import Output
+from railbed.model.reading import Output
 from railbed.model.record import Finding, Measurement, Record, Verdict
-from railbed.model.text.printable import clean, escaped, printable
-from railbed.transport.record import Recorder
+from railbed.model.text import clean, escaped, printable
+from railbed.transport.record import OutputRecorder
 from tests.support.cli import SECONDS, environment, railbed
 from tests.support.events import event
 from tests.support.preloaded import server
@@ -80,7 +80,7 @@ def on_a_terminal(folder: Path, *arguments: str | Path) -> str:
 def recording(folder: Path) -> Path:
     folder.mkdir()
     (folder / "cluster.yaml").write_text("name: x\nnodes: {a: {host: 127.0.0.1}, b: {host: 127.0.0.2}}\n")
-    with Recorder(folder) as recorder:
+    with OutputRecorder(folder) as recorder:
         for key, stdout, stderr, code in (
             ("hostname", f"==> hostname <==\n{HOSTILE}\n", "", 0),
             ("memory", "", HOSTILE, 1),

@@ -14,10 +14,10 @@ from statistics import median
 import pytest
 import torch
 
-from railbed.train.progress.idle import IdleTimes
+from railbed.train.progress.steps import IdleTimes
 from railbed.train.spec import ResumeSource
 from railbed.train.state.checkpoints import survey
-from railbed.train.worker.precision import processor_has
+from railbed.train.worker.hardware import processor_has
 from tests.support.forked import fork_server
 from tests.support.ports import free_port
 from tests.support.ranks import Rank, Starter, losses, wait_for

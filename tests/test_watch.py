@@ -18,13 +18,13 @@ import pytest
 from railbed.cli.console import SafeConsole
 from railbed.cli.screens.watch import amount, duration, node_table, seconds, share, sparkline, view
 from railbed.cli.screens.watch_rows import natural, node_rows, queue_rows
-from railbed.cli.verbs.watch.own import while_shown
+from railbed.cli.verbs.watch.view import while_shown
 from railbed.model.events import Notice
 from railbed.model.meters import METERS, RECORDED, SeriesKey
 from railbed.model.record import Record
 from railbed.store.series import SeriesReader
 from railbed.store.timeline import Timeline
-from railbed.store.timeline.samples import Samples
+from railbed.store.timeline.samples import SampledMeasurements
 from tests.support.cli import RAILBED, environment, railbed, start
 from tests.support.disks import small_disk
 from tests.support.runs import plain_run
@@ -136,7 +136,7 @@ def test_samples_of_a_run_in_progress_are_complete_intervals() -> None:
     with generated_run(Generated(nodes=2, seconds=30)) as (run, write):
         for index in range(20):
             write(index)
-        samples = Samples(Timeline(run.folder), 5.0)
+        samples = SampledMeasurements(Timeline(run.folder), 5.0)
         first = list(samples.complete())
         assert first
         assert list(samples.complete()) == []

@@ -20,7 +20,7 @@ from railbed.present.charts import CHARTS, GROUPS
 from railbed.store.timeline import Drawn, Timeline
 from railbed.web.page import app, page_app
 from railbed.web.page.numbers import extremes, short
-from railbed.web.page.parameters import Filter, Window
+from railbed.web.page.parameters import Filter, TimeWindow
 from railbed.web.page.topology import topology_of
 from railbed.web.serve import serving
 from tests.support.events import event
@@ -108,7 +108,7 @@ async def test_extremes_survive() -> None:
 def test_buckets_distinguish_gaps_from_nothing_new() -> None:
     times = np.array([0.5, 1.5, 4.5, 9.5])
     values = np.array([1.0, np.nan, 3.0, 4.0])
-    low, high, gaps = extremes(Drawn(times, values, values), Window(0, 10, 10), 2.0)
+    low, high, gaps = extremes(Drawn(times, values, values), TimeWindow(0, 10, 10), 2.0)
     assert low[[0, 4, 9]].tolist() == high[[0, 4, 9]].tolist() == [2.0, 6.0, 8.0]
     assert np.flatnonzero(gaps).tolist() == [1]
     assert np.isnan(low).sum() == 7

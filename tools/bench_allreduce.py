@@ -22,8 +22,8 @@ from railbed.fleet import Fleet, read_facts
 from railbed.launch.fabric import FACTS, fabric_of
 from railbed.launch.files.ship import Parcel, parcel
 from railbed.launch.job import RankStart, rank_specs
+from railbed.launch.messages import Message
 from railbed.launch.placement import Deployment, Placement, rendezvous_port
-from railbed.launch.protocol import Message
 from railbed.launch.supervise import Supervisor
 from railbed.model.cluster import LOCAL_HOST, Cluster, Node
 from railbed.model.record import Event, Record

@@ -25,7 +25,7 @@ from tests.captures.flows import Flow, in_order
 from tests.captures.truth import START, Packet
 
 from railbed.capture.files import read_recording
-from railbed.capture.files.engines import EngineName
+from railbed.capture.files.columns import EngineName
 
 UNIT = 20_000
 FLOWS = 16

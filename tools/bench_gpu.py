@@ -20,12 +20,12 @@ from typing import Any
 import torch
 from tests.support.smallmodel import recipe, write_tokens
 
-from railbed.collective.single import SingleRank
+from railbed.collective.group import SingleRank
 from railbed.train.recipe import Recipe
 from railbed.train.spec import TrainSpec
 from railbed.train.worker import optimiser as adamw
 from railbed.train.worker.hardware import choose
-from railbed.train.worker.io.tokenfile import Tokens
+from railbed.train.worker.io.corpus import Tokens
 from railbed.train.worker.memory import MicroBatches
 from railbed.train.worker.models.base import BuildOptions, build_model
 from railbed.train.worker.parallel.replicate import Replicate

@@ -19,9 +19,8 @@ from prometheus_client.registry import Collector
 
 from railbed.model.cluster import Cluster, Node, Port, Rail
 from railbed.model.meters import METERS, Sample, SeriesKey
-from railbed.web.metrics.exporter import Exporter
-from railbed.web.metrics.labels import Labels
-from railbed.web.metrics.names import METRICS
+from railbed.web.metrics.names import METRICS, MetricLabels
+from railbed.web.metrics.run import Exporter
 
 PORTS = 8
 PRIORITIES = 8
@@ -49,7 +48,7 @@ def main() -> None:
     first = _milliseconds(exporter.text, 1)
     text = exporter.text()
     peer = CollectorRegistry(auto_describe=False)
-    peer.register(Plain(samples, Labels(cluster)))
+    peer.register(Plain(samples, MetricLabels(cluster)))
     print(f"{arguments.nodes} nodes × {arguments.series} series, a scrape is {len(text) / 1024:.0f} KiB")
     print(f"take the samples of all nodes     {_milliseconds(take, arguments.repeats):8.2f} ms")
     print(f"first scrape, and after a change  {first:8.2f} ms")
@@ -60,7 +59,7 @@ def main() -> None:
 class Plain(Collector):
     """The same values in the usual way: new metrics for every scrape."""
 
-    def __init__(self, samples: list[Sample], labels: Labels) -> None:
+    def __init__(self, samples: list[Sample], labels: MetricLabels) -> None:
         self._rows: dict[str, list[tuple[dict[str, str], int]]] = {}
         for sample in samples:
             for series, value in zip(sample.layout, sample.values, strict=True):

@@ -24,14 +24,14 @@ from tests.support.smallmodel import write_tokens
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from railbed.collective.base import Collective
 from railbed.collective.connect import connect
+from railbed.collective.group import Collective
 from railbed.collective.rendezvous import Rendezvous, alarm_to
 from railbed.launch.messages import Messages
 from railbed.train import recipes
 from railbed.train.spec import TrainSpec
 from railbed.train.worker import optimiser as adamw
-from railbed.train.worker.io.tokenfile import Tokens
+from railbed.train.worker.io.corpus import Tokens
 from railbed.train.worker.loop import TrainingLoop
 from railbed.train.worker.models.base import BuildOptions, build_model
 from railbed.train.worker.parallel.replicate import BUCKET_MEGABYTES

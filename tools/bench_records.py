@@ -25,15 +25,15 @@ from statistics import median
 from tests.support.events import event
 
 from railbed.api.stored import Run, read_run
-from railbed.cli.background.view import show_records
+from railbed.cli.background.runs import show_records
 from railbed.cli.screens.train import TrainScreen
-from railbed.cli.slurm.history import read_history
+from railbed.cli.slurm.attempt import read_history
 from railbed.model.record import Record
 from railbed.report.reading.run import measurements_in, read
 from railbed.store import Store, open_run
 from railbed.store.timeline import Timeline
 from railbed.train.progress.records import records_of
-from railbed.web.metrics.training import TrainingValues, follow_training
+from railbed.web.metrics.status import TrainingValues, follow_training
 
 DAY = 86_400
 CHECKPOINT_STEPS = 500

@@ -29,7 +29,7 @@ from pydantic_core import from_json
 from tests.support.recordings import FOLDER, VARIABLES, recorded_output
 from tests.support.rulecase import load_yaml
 
-from railbed.transport.record import Recorder
+from railbed.transport.record import OutputRecorder
 
 RECORDING = FOLDER / "two-roce-vms.yaml"
 ROOT = Path(__file__).parents[1]
@@ -83,7 +83,7 @@ def record(folder: Path, nodes: int) -> None:
     recording = load_yaml(RECORDING)
     folder.mkdir()
     (folder / "cluster.yaml").write_text("".join(cluster_lines(nodes)))
-    with Recorder(folder) as recorder:
+    with OutputRecorder(folder) as recorder:
         for number in range(nodes):
             own = {} if (number + 1) % FAULTY else recording["nodes"]["vm2"]
             texts = {**recording["common"], **{key: text for key, text in own.items() if key not in VARIABLES}}

@@ -26,11 +26,11 @@ import numpy as np
 import torch
 from tests.support.basemodels import tuning, write_tokenizer
 
-from railbed.collective.single import SingleRank
+from railbed.collective.group import SingleRank
 from railbed.train.data.rows import Document, RowWriter
 from railbed.train.recipe import Recipe
 from railbed.train.worker import optimiser as adamw
-from railbed.train.worker.io.rowfile import Rows
+from railbed.train.worker.io.corpus import Rows
 from railbed.train.worker.memory import MicroBatches
 from railbed.train.worker.models.base import BuildOptions, build_model
 from railbed.train.worker.models.pretrained import library

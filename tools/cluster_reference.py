@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from railbed.clusterfile.wording import cluster_schema as model_schema
-from railbed.clusterfile.wording import expected, resolved
+from railbed.clusterfile.read import cluster_schema as model_schema
+from railbed.clusterfile.read import expected, resolved
 from railbed.yamlfile.wording import Schema
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "two-roce-vms.yaml"

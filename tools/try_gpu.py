@@ -16,15 +16,15 @@ from pathlib import Path
 import torch
 from tests.support.smallmodel import recipe, write_tokens
 
-from railbed.collective.single import SingleRank
+from railbed.collective.group import SingleRank
 from railbed.train.precision import Format
 from railbed.train.recipe import Recipe
 from railbed.train.worker import optimiser as adamw
-from railbed.train.worker.io.tokenfile import Tokens
+from railbed.train.worker.hardware import TYPES
+from railbed.train.worker.io.corpus import Tokens
 from railbed.train.worker.memory import MicroBatches
 from railbed.train.worker.models.base import BuildOptions, build_model
 from railbed.train.worker.parallel.replicate import Replicate
-from railbed.train.worker.precision import TYPES
 from railbed.train.worker.step import Stepper
 
 SHAPE = {"layers": 6, "heads": 8, "width": 512, "vocabulary": 4096, "context": 512, "pad_vocabulary": False}

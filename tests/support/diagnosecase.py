@@ -27,10 +27,9 @@ from railbed.model.record import WRONG, Finding, Verdict
 from railbed.rules.engine import judge
 from railbed.rules.rule import Rule
 from railbed.store.series import Samples
-from railbed.store.series.data import Floats
-from railbed.store.series.rates import Growth, growth, values_of
+from railbed.store.series.rates import Floats, Growth, growth, values_of
 from railbed.store.timeline import Mark, Track
-from railbed.store.timeline.draw import with_gaps
+from railbed.store.timeline.timeline import with_gaps
 
 CASES = Path(__file__).parent.parent / "cases" / "diagnose"
 START = 1_790_000_000.0

@@ -7,8 +7,8 @@ import sys
 
 import torch
 
-from railbed.collective.base import Exchanges
 from railbed.collective.connect import connect
+from railbed.collective.group import Exchanges
 from railbed.collective.rendezvous import Rendezvous
 
 

@@ -11,8 +11,7 @@ from contextlib import contextmanager
 from railbed.model.cluster import Cluster, Switch
 from railbed.model.meters import METERS, Sample, SeriesKey
 from railbed.model.record import Measurement
-from railbed.web.metrics.app import metrics_app
-from railbed.web.metrics.exporter import Exporter
+from railbed.web.metrics.run import Exporter, metrics_app
 from railbed.web.serve import serving
 from tests.support.monitored import layouts, monitored_cluster
 

@@ -17,10 +17,10 @@ from unittest.mock import patch
 from tools.record_examples import EXAMPLES
 
 from railbed.capture.methods import Method
-from railbed.capture.plan import Limits, PortPlan
+from railbed.capture.recording import PortPlan, RecordingLimits
 from railbed.capture.remote import Control, NodeRecorder
 from railbed.check.book import CHECK_BOOK
-from railbed.cli.slurm.history import read_history
+from railbed.cli.slurm.attempt import read_history
 from railbed.clusterfile import loads
 from railbed.configure.undo_plan import NodeUndo, UndoTerms, values_before, values_of
 from railbed.diagnose.book import DIAGNOSE_BOOK
@@ -31,8 +31,8 @@ from railbed.fleet.change import apply_script, guard_script
 from railbed.launch.agentlink import NodeMessage
 from railbed.launch.files.ship import Parcel
 from railbed.launch.meeting import Meeting
+from railbed.launch.messages import decode
 from railbed.launch.placement import Placement
-from railbed.launch.protocol import decode
 from railbed.launch.supervise import Supervisor
 from railbed.model.cluster import Port
 from railbed.model.fix import FileStep, Fix, Persistence, RunStep
@@ -44,16 +44,16 @@ from railbed.rules.rule import Rule
 from railbed.rules.site import Site
 from railbed.store import read_run_in, to_line
 from railbed.store.atomic_folder import AtomicFolder
+from railbed.store.find import cluster_to_read
 from railbed.store.proof import first_training, own_cluster_file, prove
-from railbed.store.run_cluster import cluster_to_read
 from railbed.store.series import SeriesWriter
 from railbed.store.submitted import job_of, note_job
 from railbed.store.timeline import Timeline
 from railbed.store.undo import FILE, read_attempts, read_results, read_undo, save_undo
 from railbed.train.network.ledger import Ledger
 from railbed.train.ranks import KnownCheckpoints, TrainingRun
+from railbed.train.results.program import receive
 from railbed.train.results.sources import weights_sources
-from railbed.train.results.transfer import receive
 from railbed.train.run import TrainJob
 from tests.support.rulecase import CASES, load_yaml, site_of
 
@@ -123,7 +123,7 @@ async def _record(folder: Path, output: bytes) -> None:
     """Record on a node whose recorder prints this."""
     method = Method(name="kernel", source="eth1", why="")
     plan = PortPlan(node="a", port=Port(netdev="eth1", rail="r", address=ip_address("10.1.0.1")), method=method)
-    node = NodeRecorder("a", "python3", [plan], Limits(), folder / "packets", Control(stop=asyncio.Event()))
+    node = NodeRecorder("a", "python3", [plan], RecordingLimits(), folder / "packets", Control(stop=asyncio.Event()))
     await node.serve(cast("Fleet", AnsweringFleet(output)))
 
 

@@ -8,13 +8,13 @@ from unittest.mock import patch
 
 from railbed.launch import rank
 from railbed.train.ranks import FUNCTION
-from railbed.train.worker import lossscale, precision
+from railbed.train.worker import hardware, memory
 
 if __name__ == "__main__":
     for owner, name, value in (
-        (lossscale, "FIRST", 2.0**34),
-        (lossscale, "CALM_STEPS", 7),
-        (precision, "processor_has", lambda _: True),
+        (memory, "FIRST", 2.0**34),
+        (memory, "CALM_STEPS", 7),
+        (hardware, "processor_has", lambda _: True),
     ):
         patch.object(owner, name, value).start()
     sys.argv[1:1] = ["railbed.train.spec:TrainSpec", FUNCTION]

@@ -8,8 +8,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from railbed.model.cabling import Neighbour
-from railbed.model.output import Output
-from railbed.model.reading import DeviceFacts, Known, Unknown
+from railbed.model.reading import DeviceFacts, Known, Output, Unknown
 from railbed.parsing.gids import Gid
 from railbed.probes import ethtool, gpu, hostname, infiniband, ip_addr, ip_link, lldp, rdma_link, ssh_session
 

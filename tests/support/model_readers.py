@@ -10,12 +10,12 @@ from pathlib import Path
 from pydantic_core import to_json
 
 from railbed.errors import UserError
-from railbed.launch.protocol import decode
+from railbed.launch.messages import decode
 from railbed.train.base.files import chat_template
 from railbed.train.base.folder import ModelFolder
 from railbed.train.generate import record_of
 from railbed.train.results.adapter import AdapterFolder
-from railbed.train.worker.io.weights import Weights
+from railbed.train.worker.io.tensorfile import Weights
 from railbed.train.worker.results.gguf.architectures import architecture_of
 from railbed.train.worker.results.gguf.tokenizerfile import TokenizerFile
 from railbed.train.worker.results.gguf.vocabulary import name_in_file, vocabulary_differences, vocabulary_settings

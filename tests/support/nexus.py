@@ -9,8 +9,7 @@ from typing import Any
 from railbed.check.book import CHECK_BOOK
 from railbed.model.cluster import Cluster, Node, Policy, Port, Rail, Switch, SwitchPort
 from railbed.model.fix import ConfigStep
-from railbed.model.output import Output
-from railbed.model.reading import DeviceFacts, Known, Unknown
+from railbed.model.reading import DeviceFacts, Known, Output, Unknown
 from railbed.model.record import Finding
 from railbed.probes.outputs import all_probes, parse_output
 from railbed.rules.engine import judge

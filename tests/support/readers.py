@@ -20,29 +20,26 @@ import torch
 from pydantic_core import to_json
 from tools.record_examples import EXAMPLES, FINDING
 
-from railbed.bench import experiments, suites
-from railbed.bench.judge import baseline
-from railbed.bench.measure.script import unwrap
-from railbed.bench.tool import Tool
-from railbed.bench.toolset import all_tools
+from railbed.bench import baseline, experiments, suites
+from railbed.bench.exchange import unwrap
+from railbed.bench.tool import Tool, all_tools
 from railbed.capture.files import packets_details, read_recording
 from railbed.capture.packets import Recording
 from railbed.cli.slurm import watchdog
 from railbed.clusterfile import loads
-from railbed.clusterfile.difference import difference
-from railbed.configure.persist.network import PortSettings, network_files
-from railbed.configure.persist.unit import read_unit, render_unit
+from railbed.clusterfile.write import difference
+from railbed.configure.persist import PortSettings, network_files, read_unit, render_unit
 from railbed.errors import DeviceError, ParseError, UserError
 from railbed.fleet.sample.clock import ControlClock
 from railbed.fleet.sample.intake import Intake
-from railbed.fleet.sample.rows import ReaderState, RowReader
-from railbed.launch.protocol import decode
+from railbed.fleet.sample.nodes import ReaderState, RowReader
+from railbed.launch.messages import decode
 from railbed.model.events import capture
 from railbed.model.fix import FileStep, Fix, Persistence, RunStep, SlotStep
 from railbed.model.meters import Sample, SeriesKey
+from railbed.model.private import scrub
 from railbed.model.probe import Probe
 from railbed.model.record import Event, Record
-from railbed.model.text.scrub import scrub
 from railbed.parsing.counters import parse_line
 from railbed.parsing.nexus import slots
 from railbed.probes.boot_config import BootConfig
@@ -64,15 +61,15 @@ from railbed.train.data.chatprocess import TemplateProcess
 from railbed.train.data.examples import Conversation, ExampleReader
 from railbed.train.progress.records import records_of
 from railbed.train.state import checkpoints
+from railbed.train.worker.io.corpus import Tokens
 from railbed.train.worker.io.tensorfile import read_tensors, write_tensors
-from railbed.train.worker.io.tokenfile import Tokens
 from railbed.transport.base import Command, Target
 from railbed.transport.https import parse_answer
 from railbed.transport.nxapi import read_reply
 from railbed.transport.queue import parse_details, parse_kill_wait, parse_number, parse_queue
 from railbed.transport.replay import replay_connector
 from railbed.transport.slurm import complaint, shown_nodes, shown_reports, shown_shares
-from railbed.web.metrics.exporter import Exporter
+from railbed.web.metrics.run import Exporter
 from tests.captures.compare import differences
 from tests.captures.small import small_captures
 from tests.support.foreign_readers import foreign_readers

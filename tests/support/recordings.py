@@ -8,9 +8,9 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from railbed.model.output import Output
+from railbed.model.reading import Output
 from railbed.probes.outputs import all_probes
-from railbed.transport.record import Recorder
+from railbed.transport.record import OutputRecorder
 from switchlab.nexus.commands.loader import apply_lines
 from switchlab.nexus.model.counters import MacEntry, Neighbour
 from switchlab.nexus.model.platform import PLATFORMS
@@ -28,7 +28,7 @@ def make_recording(name: str, folder: Path) -> Path:
     recording = load_yaml(FOLDER / f"{name}.yaml")
     folder.mkdir()
     (folder / "cluster.yaml").write_text((EXAMPLES / f"{name}.yaml").read_text())
-    with Recorder(folder) as recorder:
+    with OutputRecorder(folder) as recorder:
         for node, own in recording["nodes"].items():
             variables = {"name": node, **{key: own[key] for key in VARIABLES}}
             outputs = {**recording["common"], **{key: text for key, text in own.items() if key not in VARIABLES}}

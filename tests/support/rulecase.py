@@ -12,8 +12,7 @@ from pydantic import TypeAdapter
 from ruamel.yaml import YAML
 
 from railbed.model.cluster import Cluster
-from railbed.model.output import Output
-from railbed.model.reading import DeviceFacts, DeviceFailure, Known, Unknown
+from railbed.model.reading import DeviceFacts, DeviceFailure, Known, Output, Unknown
 from railbed.probes.outputs import all_probes
 from railbed.rules.site import Site
 

@@ -19,9 +19,8 @@ from railbed.model.record import Event, Finding, Record, Verdict
 from railbed.store import OpenRun, open_run
 from railbed.store.run import Status
 from railbed.train.network.ledger import Ledger
-from railbed.train.progress.downtime import Downtime
-from railbed.train.progress.idle import IdleTimes
 from railbed.train.progress.records import records_of
+from railbed.train.progress.steps import Downtime, IdleTimes
 from tests.support.events import event
 
 STARTED = 1_790_000_000.0

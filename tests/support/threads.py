@@ -11,10 +11,10 @@ from typing import TypeVar
 
 import torch
 
-from railbed.collective.single import SingleRank
+from railbed.collective.group import SingleRank
 from railbed.train.recipe import Recipe
 from railbed.train.worker import optimiser as adamw
-from railbed.train.worker.io.rowfile import open_tokens
+from railbed.train.worker.io.corpus import open_tokens
 from railbed.train.worker.memory import MicroBatches
 from railbed.train.worker.models.base import BuildOptions, LanguageModel, build_model
 from railbed.train.worker.parallel.choose import strategy_of

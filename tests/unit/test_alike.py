@@ -12,10 +12,8 @@ from hypothesis import strategies as st
 from railbed.cli.console import SafeConsole
 from railbed.cli.screens.text import TextScreen
 from railbed.model.record import Finding, Verdict
-from railbed.present.findings import group_of, grouped
-from railbed.present.masks import NameMask
-from railbed.present.names import name_range
-from railbed.present.nodes import blocks
+from railbed.present.groups import NameMask, blocks, group_of, grouped
+from railbed.present.wording import name_range
 from tests.unit.test_pairs import cluster_of
 
 

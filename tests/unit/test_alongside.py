@@ -9,7 +9,7 @@ import pytest
 from railbed.errors import UserError
 from railbed.model import events
 from railbed.model.record import Measurement, Record
-from railbed.watch.alongside import alongside
+from railbed.watch.run import alongside
 
 
 class Source:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from railbed.model.text.amount import duration, number, size
+from railbed.model.text import duration, number, size
 
 
 @pytest.mark.parametrize(

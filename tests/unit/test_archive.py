@@ -12,7 +12,7 @@ from zipfile import ZipFile
 
 import pytest
 
-from railbed.launch.files.archive import archive
+from railbed.launch.files.ship import archive
 
 MODULES = {"pack/__init__.py": "", "pack/greet.py": "print(__file__)\n1 / 0\n"}
 

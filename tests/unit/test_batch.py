@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from railbed.errors import Unreachable
-from railbed.model.output import Output
+from railbed.model.reading import Output
 from railbed.transport import batch
 from railbed.transport.base import Command
 from railbed.transport.local import LocalTransport

@@ -9,12 +9,12 @@ from collections.abc import Callable
 
 import pytest
 
-from railbed.bench.measure import exchange
-from railbed.bench.measure.exchange import Assignment, Measured, NotMeasured, run_together
+from railbed.bench import exchange
+from railbed.bench.exchange import Assignment, Measured, NotMeasured, run_together
 from railbed.bench.tool import End, Tool, ToolCall, ToolResult, ToolSettings, ToolTest, ToolValue
 from railbed.errors import ParseError
 from railbed.fleet import Fleet
-from railbed.model.output import LATE, Output
+from railbed.model.reading import LATE, Output
 from railbed.transport.base import Target
 from railbed.transport.local import connect_local
 from tests.support.benchsite import processes_with

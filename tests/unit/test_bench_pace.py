@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from railbed.bench.measure.pace import Pace
+from railbed.bench.pace import Pace
 from railbed.model.events import TrialStarted
 from tests.unit.test_progress import Clock
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from railbed.bench.measure.pattern import PATTERNS, rounds_of, tournament
-from railbed.bench.measure.schedule import free_ports
+from railbed.bench.pace import PATTERNS, rounds_of, tournament
+from railbed.bench.schedule import free_ports
 
 FOUR = ["a", "b", "c", "d"]
 

@@ -7,8 +7,8 @@ from itertools import permutations
 
 import pytest
 
-from railbed.bench.measure.remeasure import doubtful_paths, extra_trials, remeasure_event
-from railbed.bench.measure.schedule import BenchSchedule, make_schedule
+from railbed.bench.remeasure import doubtful_paths, extra_trials, remeasure_event
+from railbed.bench.schedule import BenchSchedule, make_schedule
 from railbed.bench.site import BenchSite, PortSite
 from railbed.bench.suite import Step, Suite
 from railbed.bench.tool import End

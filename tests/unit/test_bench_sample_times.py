@@ -7,15 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from railbed.bench.measure import trials
-from railbed.bench.measure.exchange import Assignment, Measured, NotMeasured
-from railbed.bench.measure.schedule import Flow, Trial
-from railbed.bench.measure.script import WrappedOutput
-from railbed.bench.measure.trials import BenchProgress, run_trials
+from railbed.bench import trials
+from railbed.bench.exchange import Assignment, Measured, NotMeasured, WrappedOutput
+from railbed.bench.schedule import Transfer, Trial
 from railbed.bench.site import BenchSite
 from railbed.bench.suite import Step
-from railbed.bench.tool import FEW_SAMPLES, End, ToolCall, ToolResult, ToolSettings, ToolValue
-from railbed.bench.toolset import tool_of
+from railbed.bench.tool import FEW_SAMPLES, End, ToolCall, ToolResult, ToolSettings, ToolValue, tool_of
+from railbed.bench.trials import BenchProgress, run_trials
 from railbed.clusterfile import loads
 from railbed.fleet import Fleet
 from railbed.model.record import Finding, Measurement, Record
@@ -35,7 +33,7 @@ def trial(ways: Sequence[tuple[str, str]] = PAIR, size: int = 2, **step: object)
         first, second = End(node=source, rail="r"), End(node=target, rail="r")
         settings = ToolSettings(size=size, samples=made.samples, seconds=made.seconds)
         call = ToolCall(test=made.test, client=first, server=second, settings=settings)
-        flows.append(Flow(source=first, target=second, call=call))
+        flows.append(Transfer(source=first, target=second, call=call))
     return Trial(number=1, step=made, tool=tool_of()[made.test], flows=tuple(flows))
 
 

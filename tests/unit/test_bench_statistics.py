@@ -12,12 +12,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from railbed.bench import baseline
 from railbed.bench.collective.spec import CollectiveSpec, Operation, bus_factor
 from railbed.bench.compare.arms import describe
-from railbed.bench.judge import baseline
-from railbed.bench.judge.limits import PathLimit, judge_bandwidth, latency_limit, slowest
-from railbed.bench.judge.outliers import Outlier, Sample, find_outliers
-from railbed.bench.measure.script import unwrap
+from railbed.bench.exchange import unwrap
+from railbed.bench.outliers import (
+    Outlier,
+    PathLimit,
+    PathSample,
+    find_outliers,
+    judge_bandwidth,
+    latency_limit,
+    slowest,
+)
 from railbed.errors import UsageError
 from railbed.model.record import Measurement, Verdict
 from railbed.model.statistics import (
@@ -65,7 +72,7 @@ def test_one_wild_value_does_not_move_the_spread() -> None:
 NODES = ("a", "b", "c", "d")
 
 
-def matrix(rails: tuple[str, ...] = ("r0",), **slow: float) -> list[Sample]:
+def matrix(rails: tuple[str, ...] = ("r0",), **slow: float) -> list[PathSample]:
     """Return all ways, 10 each with a little noise; a name (node, rail, node_rail, node_to, node_from) makes slow."""
     samples = []
     for rail in rails:
@@ -75,7 +82,7 @@ def matrix(rails: tuple[str, ...] = ("r0",), **slow: float) -> list[Sample]:
             names.add(f"{source}{target}")
             for name, factor in slow.items():
                 value *= factor if name in names else 1.0
-            samples.append(Sample(source=source, target=target, rail=rail, value=value))
+            samples.append(PathSample(source=source, target=target, rail=rail, value=value))
     return samples
 
 
@@ -103,7 +110,9 @@ def test_what_is_slow_is_named_by_what_it_has_in_common(
     samples = matrix(rails, **slow)
     assert named(find_outliers(samples, higher_is_better=True)) == wanted
     turned = [
-        Sample(source=measurement.source, target=measurement.target, rail=measurement.rail, value=1 / measurement.value)
+        PathSample(
+            source=measurement.source, target=measurement.target, rail=measurement.rail, value=1 / measurement.value
+        )
         for measurement in samples
     ]
     assert named(find_outliers(turned, higher_is_better=False)) == wanted
@@ -112,7 +121,7 @@ def test_what_is_slow_is_named_by_what_it_has_in_common(
 def test_of_two_nodes_the_slow_rail_is_named_and_not_a_node() -> None:
     ways = [("a", "b"), ("b", "a")]
     samples = [
-        Sample(source=source, target=target, rail=rail, value=value)
+        PathSample(source=source, target=target, rail=rail, value=value)
         for rail, value in (("r0", 10.0), ("r1", 3.0))
         for source, target in ways
     ]
@@ -124,7 +133,7 @@ def test_noise_is_not_an_outlier() -> None:
     """Values all over the place lag behind each other; none stands out."""
     values = [10, 14, 8.2, 12, 15.5, 9, 11, 13, 7.9, 14.5, 10.5, 9.5]
     samples = [
-        Sample(source=source, target=target, rail="r", value=value)
+        PathSample(source=source, target=target, rail="r", value=value)
         for (source, target), value in zip(permutations(NODES, 2), values, strict=True)
     ]
     assert find_outliers(samples, higher_is_better=True) == []
@@ -133,9 +142,9 @@ def test_noise_is_not_an_outlier() -> None:
 @pytest.mark.parametrize(("best", "wanted"), [(7.0, []), (30.0, [("node", "c")])])
 def test_a_latency_that_is_short_at_times_met_a_busy_moment(best: float, wanted: list[tuple[str, str]]) -> None:
     samples = [
-        Sample(source=a, target=b, rail="r", value=33.0, best=best)
+        PathSample(source=a, target=b, rail="r", value=33.0, best=best)
         if "c" in (a, b)
-        else Sample(source=a, target=b, rail="r", value=16.0, best=6.5)
+        else PathSample(source=a, target=b, rail="r", value=16.0, best=6.5)
         for a, b in permutations(NODES, 2)
     ]
     assert named(find_outliers(samples, higher_is_better=False)) == wanted

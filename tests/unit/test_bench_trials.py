@@ -6,15 +6,13 @@ from collections.abc import Sequence
 
 import pytest
 
-from railbed.bench.measure import trials
-from railbed.bench.measure.exchange import CLOCK_TRIES, TRIES, Assignment, Measured, NotMeasured
-from railbed.bench.measure.schedule import Flow, Trial
-from railbed.bench.measure.script import WrappedOutput
-from railbed.bench.measure.trials import BenchProgress, run_trials
+from railbed.bench import trials
+from railbed.bench.exchange import CLOCK_TRIES, TRIES, Assignment, Measured, NotMeasured, WrappedOutput
+from railbed.bench.schedule import Transfer, Trial
 from railbed.bench.site import BenchSite
 from railbed.bench.suite import Step
-from railbed.bench.tool import End, ToolCall, ToolResult, ToolValue
-from railbed.bench.toolset import tool_of
+from railbed.bench.tool import End, ToolCall, ToolResult, ToolValue, tool_of
+from railbed.bench.trials import BenchProgress, run_trials
 from railbed.clusterfile import loads
 from railbed.fleet import Fleet
 from railbed.model.record import Finding, Measurement, Record
@@ -45,9 +43,9 @@ async def run(
     return attempts, [record async for record in run_trials(fleet, [trial], BenchProgress(site=site, first_port=20500))]
 
 
-def _flow(source: str, target: str) -> Flow:
+def _flow(source: str, target: str) -> Transfer:
     first, second = End(node=source, rail="r"), End(node=target, rail="r")
-    return Flow(source=first, target=second, call=ToolCall(test="iperf3", client=first, server=second))
+    return Transfer(source=first, target=second, call=ToolCall(test="iperf3", client=first, server=second))
 
 
 @pytest.mark.parametrize("tries", [1, TRIES, CLOCK_TRIES])

@@ -7,17 +7,16 @@ from itertools import combinations, permutations
 
 import pytest
 
+from railbed.bench.baseline import Baseline, make_baseline
 from railbed.bench.book import BENCH_BOOK, BenchView
-from railbed.bench.judge.baseline import Baseline, make_baseline
-from railbed.bench.judge.limits import PathLimit
-from railbed.bench.measure.schedule import make_schedule
+from railbed.bench.outliers import PathLimit
 from railbed.bench.run import JUDGED
+from railbed.bench.schedule import make_schedule
 from railbed.bench.site import BenchSite, PortSite, site_of
 from railbed.bench.suite import Suite
 from railbed.bench.tool import End
 from railbed.clusterfile import loads
-from railbed.model.output import Output
-from railbed.model.reading import DeviceFacts, DeviceFailure, Known
+from railbed.model.reading import DeviceFacts, DeviceFailure, Known, Output
 from railbed.model.record import Finding, Measurement, Verdict
 from railbed.parsing.gids import Gid
 from railbed.probes import ethtool, infiniband, ip_link, listening, pcie

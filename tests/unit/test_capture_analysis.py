@@ -7,13 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from railbed.capture.analysis.analyse import analyse
-from railbed.capture.analysis.results import Analysis, Flow
+from railbed.capture.analysis.results import Analysis, RecordedFlow
 from tests.captures import flows
 from tests.captures.exchange import FIRST, Transfer
 from tests.captures.flows import WRAP
 
 
-def data_flow(analysis: Analysis) -> Flow:
+def data_flow(analysis: Analysis) -> RecordedFlow:
     return next(flow for flow in analysis.flows if (flow.key.source, flow.key.qp) == (FIRST, 0x11))
 
 

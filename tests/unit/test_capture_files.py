@@ -16,15 +16,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from railbed.capture.files import addresses as addresses_module
-from railbed.capture.files import engines, read_recording
+from railbed.capture.files import columns, read_recording
 from railbed.capture.files import reader as reader_module
 from railbed.capture.files import source as source_module
-from railbed.capture.files.engines import EngineName
+from railbed.capture.files.columns import EngineName
 from railbed.capture.files.source import zstd_module
 from railbed.capture.opcodes import OPCODES
 from railbed.capture.packets import Bit, Icrc, Kind, Recording
 from railbed.errors import CaptureFileError, ToolMissing
-from railbed.model.text.amount import plural
+from railbed.model.text import plural
 from tests.captures import files, headers
 from tests.captures.compare import differences
 from tests.captures.files import Interface, Record
@@ -419,7 +419,7 @@ def test_records_that_are_longer_than_the_packet(read: Read) -> None:
 def test_without_the_optional_libraries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "file.pcap"
     path.write_bytes(files.pcap(files.records([Packet()])))
-    monkeypatch.setattr(engines, "WORTH_COMPILING_BYTES", 0)
+    monkeypatch.setattr(columns, "WORTH_COMPILING_BYTES", 0)
     monkeypatch.setitem(sys.modules, "railbed.capture.files.compiled.engine", None)
     assert read_recording(path).total == 1
     with pytest.raises(ToolMissing, match="numba cannot be used here"):

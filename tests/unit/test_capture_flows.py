@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from railbed.capture.analysis.analyse import analyse
-from railbed.capture.analysis.context import Context, Place, plain_address
+from railbed.capture.analysis.context import Context, KnownPort, plain_address
 from railbed.capture.analysis.results import Analysis
 from railbed.model.cluster import Cluster
 from tests.captures.cases.case import CONTEXT, FIRST, SECOND, at, between, stream
@@ -156,7 +156,7 @@ def test_incast_counts_moments_and_the_share_of_the_link() -> None:
         )
         flow.time += 1_000_000 * (number == 4)
         packets += [flow.send(1000)[0] for _ in range(200)]
-    context = Context(places={"10.0.0.3": Place(node="node3", speed=2.0)})
+    context = Context(places={"10.0.0.3": KnownPort(node="node3", speed=2.0)})
     (incast,) = analyse([between(packets)], context).incasts
     assert set(incast.senders) == {"10.0.0.1", "10.0.0.2", "10.0.0.4"}
     assert (incast.moments, incast.overloaded, incast.width) == (2, 1, 1_000_000)
@@ -177,7 +177,7 @@ def test_the_cluster_file_gives_names_speeds_and_marks() -> None:
     nodes = {f"node{n}": {"host": f"h{n}", "ports": [port]} for n, port in enumerate(ports, 1)}
     rails = {"rail0": {"subnet": "10.0.0.0/24", "speed": 25}}
     context = Context.of(Cluster.model_validate({"name": "lab", "rails": rails, "nodes": nodes}))
-    expected = Place(node="node2", port="ens1", rail="rail0", speed=25, mtu=9000, software=True)
+    expected = KnownPort(node="node2", port="ens1", rail="rail0", speed=25, mtu=9000, software=True)
     assert context.place("::ffff:10.0.0.2") == expected
     assert (context.dscp, context.ecn, context.priority, context.cnp_dscp) == (26, True, 3, 48)
     assert (context.node("10.9.9.9"), context.port("10.0.0.1"), context.rail("10.9.9.9")) == (

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from railbed.capture.files import window
+from railbed.capture.files import source
 from railbed.capture.files.formats import lanes, pcapng
 from railbed.capture.files.formats.blocks import BlockChain
 from railbed.capture.files.formats.pcap import PcapChain, read_header
 from railbed.capture.files.reader import read_recording
-from railbed.capture.files.window import Window
+from railbed.capture.files.source import FileWindow
 from railbed.errors import CaptureFileError
 from tests.captures import files
 from tests.captures.compare import differences
@@ -56,9 +56,9 @@ def both_walks(content: bytes) -> tuple[list[int], list[int]]:
     """Return where records begin according to lanes and to a sequential walk, and where both ended."""
     results = []
     for alone in (False, True):
-        part = Window(Bytes(content), 1 << 22)
+        part = FileWindow(Bytes(content), 1 << 22)
         if content[:4] == b"\x0a\x0d\x0d\x0a":
-            chain: lanes.Chain = BlockChain(part, "<")
+            chain: lanes.RecordChain = BlockChain(part, "<")
             begin = 28
         else:
             chain, begin = PcapChain(part, read_header(content)), 24
@@ -113,14 +113,14 @@ def test_lanes_are_used_and_repaired(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(PcapChain, "walk", counting)
     plain = files.pcap([Record(START + place, bytes(90)) for place in range(500)])
-    part = Window(Bytes(plain), 1 << 20)
+    part = FileWindow(Bytes(plain), 1 << 20)
     positions, reached = lanes.walk_records(PcapChain(part, read_header(plain)), 24, part.end)
     assert (len(positions), reached) == (500, len(plain))
     assert sum(walked) < 50
     walked.clear()
     decoy = files.pcap([Record(START, bytes(20))] * 40)[24:]
     content = files.pcap([Record(START + place, decoy[place % 20 :]) for place in range(200)])
-    part = Window(Bytes(content), 1 << 20)
+    part = FileWindow(Bytes(content), 1 << 20)
     positions, reached = lanes.walk_records(PcapChain(part, read_header(content)), 24, part.end)
     assert (len(positions), reached) == (200, len(content))
     assert sum(walked) > 50
@@ -147,7 +147,7 @@ def test_windows_that_slide_over_a_file(tmp_path: Path, monkeypatch: pytest.Monk
     for content in (files.pcap(files.records(packets)), files.pcapng(files.records(packets))):
         path.write_bytes(content)
         for size in (1 << 19, 300_001):
-            monkeypatch.setattr(window, "SIZE", size)
+            monkeypatch.setattr(source, "SIZE", size)
             assert differences(read_recording(path), expected) == []
 
 
@@ -179,7 +179,7 @@ def test_many_interfaces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_positions_are_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Damage is reported with its place in the file, not in the window."""
-    monkeypatch.setattr(window, "SIZE", 300_000)
+    monkeypatch.setattr(source, "SIZE", 300_000)
     good = files.pcap([Record(START, bytes(1000))] * 1000)
     path = tmp_path / "file"
     path.write_bytes(good + struct.pack("<IIII", 0, 0, 1 << 20, 0))

@@ -9,13 +9,12 @@ import pytest
 from pydantic import TypeAdapter
 from ruamel.yaml import YAML
 
-from railbed.capture.methods import PROBES, Refusal, choose_method
-from railbed.capture.plan import PortPlan
+from railbed.capture.methods import PROBES, NoMethod, choose_method
+from railbed.capture.recording import PortPlan
 from railbed.capture.run import CaptureRequest, _fixes, _ports, _refuse_without_tcpdump
 from railbed.errors import ToolMissing, UsageError
 from railbed.model.cluster import Cluster, Port
-from railbed.model.output import Output
-from railbed.model.reading import DeviceFacts, Known, Unknown
+from railbed.model.reading import DeviceFacts, Known, Output, Unknown
 
 CASES = Path(__file__).parent.parent / "cases"
 LISTED = YAML(typ="safe").load((CASES / "capture" / "methods" / "cards.yaml").read_text())
@@ -51,7 +50,7 @@ def known(facts: object) -> Known[object]:
 def test_a_card_is_recorded_as_it_allows(case: dict[str, Any]) -> None:
     method = choose_method("a", port_of(case), facts_of(case))
     expected = case["expect"]
-    if isinstance(method, Refusal):
+    if isinstance(method, NoMethod):
         assert expected["refused"] in method.why
         assert expected.get("remedy", "") in method.remedy
         return
@@ -66,7 +65,7 @@ def test_a_card_is_recorded_as_it_allows(case: dict[str, Any]) -> None:
 def test_flags_of_one_node_are_one_change() -> None:
     (case,) = [case for case in LISTED if "apply" in case["expect"]]
     method = choose_method("a", port_of(case), facts_of(case))
-    assert not isinstance(method, Refusal)
+    assert not isinstance(method, NoMethod)
     plans = [PortPlan(node="a", port=port_of(case), method=method)] * 2
     (fix,) = _fixes(plans)
     assert (len(fix.apply), len(fix.undo)) == (2, 2)

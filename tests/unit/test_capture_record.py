@@ -13,8 +13,8 @@ import pytest
 
 from railbed.capture import remote
 from railbed.capture.methods import Method
-from railbed.capture.plan import Limits, PortPlan, RecordOrder
 from railbed.capture.record import Recorded, record
+from railbed.capture.recording import PortPlan, RecordingLimits, RecordOrder
 from railbed.capture.remote import NEEDS_RIGHTS
 from railbed.errors import DeviceError, LoginRefused, UsageError
 from railbed.model import events
@@ -96,7 +96,7 @@ async def recorded(folder: Path, **nodes: FakeRecorder | Exception) -> tuple[lis
     """Record both nodes for a moment."""
     fleet: Any = FakeFleet(**nodes)
     result = Recorded()
-    order = RecordOrder(plans=PLANS, limits=Limits(seconds=0.05), folder=folder)
+    order = RecordOrder(plans=PLANS, limits=RecordingLimits(seconds=0.05), folder=folder)
     async with asyncio.timeout(60):
         emitted = [event async for event in record(CLUSTER, fleet, order, asyncio.Event(), result)]
     return emitted, result

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from railbed.capture.node import folder as folders
+from railbed.capture.node import tcpdump as folders
 from railbed.capture.remote import FILTER, NEEDS_RIGHTS, RECORDER, explain
 from railbed.fleet.node_program import FETCH
 from tests.support.ranks import wait_for

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from railbed.capture.methods import Method
-from railbed.capture.plan import Limits, PortPlan
+from railbed.capture.recording import PortPlan, RecordingLimits
 from railbed.capture.remote import Control, Lost, NodeRecorder
 from railbed.model.cluster import Port
 
@@ -39,7 +39,7 @@ def recorder(folder: Path) -> NodeRecorder:
     method = Method(name="kernel", source="rail0", why="")
     plan = PortPlan(node="node1", port=Port(netdev="rail0", rail="rail0", address="10.0.0.1"), method=method)
     control = Control(stop=asyncio.Event())
-    return NodeRecorder("node1", "python3", [plan], Limits(), folder, control)
+    return NodeRecorder("node1", "python3", [plan], RecordingLimits(), folder, control)
 
 
 async def take(folder: Path, *lines: bytes) -> str:

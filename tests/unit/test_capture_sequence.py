@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from railbed.capture.analysis import views
 from railbed.capture.analysis.analyse import analyse
-from railbed.capture.analysis.results import Flow as FlowResult
 from railbed.capture.analysis.results import FlowView
+from railbed.capture.analysis.results import RecordedFlow as FlowResult
 from railbed.capture.analysis.views import unwrap
 from railbed.capture.packets import Packets, Recording
 from tests.captures.cases.case import FIRST, at, between

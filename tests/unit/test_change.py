@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from railbed.bench.compare.change import ArmChanges
 from railbed.bench.compare.experiment import Arm, ArmChange
+from railbed.bench.compare.run import ArmChanges
 from railbed.clusterfile import loads
 from railbed.fleet import Fleet, change
 from railbed.fleet.change import (
@@ -29,14 +29,13 @@ from railbed.fleet.change import (
     guard_script,
     undone_script,
 )
-from railbed.fleet.temporary import temporarily
+from railbed.fleet.switch_change import temporarily
 from railbed.model.events import ChangeStarted
 from railbed.model.fix import FileStep, Fix, Persistence, RunStep, run
-from railbed.model.output import Output
-from railbed.model.reading import DeviceFacts, Known
+from railbed.model.reading import DeviceFacts, Known, Output
 from railbed.probes.ip_link import Link, Links
 from railbed.store.records import to_line
-from railbed.store.undo import Attempt, read_attempts, read_undo, save_undo
+from railbed.store.undo import DeviceChange, read_attempts, read_undo, save_undo
 from railbed.transport.base import Command, Target
 from railbed.transport.connect import live_connector
 from tests.support.ranks import wait_for
@@ -369,7 +368,7 @@ def test_a_device_whose_undo_was_not_saved_has_no_change_in_effect(tmp_path: Pat
     (tmp_path / "records.jsonl").write_bytes(b"".join(to_line(event) + b"\n" for event in started))
     save_undo(tmp_path, fix("a", undo="b").inverse)
     attempts = read_attempts(tmp_path)
-    assert attempts == {"n1": Attempt(device="n1"), "n2": Attempt(device="n2", saved=False)}
+    assert attempts == {"n1": DeviceChange(device="n1"), "n2": DeviceChange(device="n2", saved=False)}
     assert [attempt.is_in_effect for attempt in attempts.values()] == [True, False]
 
 

@@ -7,7 +7,7 @@ import pytest
 from railbed.model.meters import METERS
 from railbed.present.charts import CHART_NAMED, CHARTS, GROUPS, SUMMARIES
 from railbed.report.sections.timeline import DRAWN_IN
-from railbed.web.monitoring.charts import GRAFANA_UNITS, rows
+from railbed.web.monitoring.dashboard import GRAFANA_UNITS, rows
 from railbed.web.monitoring.site import MonitoredCluster
 from tests.support.monitored import monitored_cluster
 

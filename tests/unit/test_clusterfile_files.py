@@ -9,7 +9,7 @@ import pytest
 
 from railbed.clusterfile import load, loads
 from railbed.errors import ClusterFileError
-from railbed.yamlfile.limits import MAX_CHARACTERS
+from railbed.yamlfile.document import MAX_CHARACTERS
 
 SMALL = "name: x\nnodes: {a: {host: local}}\n"
 

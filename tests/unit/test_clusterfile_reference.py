@@ -8,8 +8,8 @@ from typing import Any
 
 from tools.cluster_reference import cluster_file_page, cluster_schema
 
-from railbed.clusterfile.wording import cluster_schema as model_schema
-from railbed.clusterfile.wording import expected
+from railbed.clusterfile.read import cluster_schema as model_schema
+from railbed.clusterfile.read import expected
 
 
 def parts() -> dict[str, Any]:

@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from railbed.collective.choose import candidates, decide
+from railbed.collective.choose import Reply, candidates, decide
 from railbed.collective.mpitest import complaint
-from railbed.collective.rollcall import Reply
 from railbed.collective.timing import Timing, measure, sizes_of
 from railbed.errors import RankFailed
 

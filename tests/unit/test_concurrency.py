@@ -7,9 +7,8 @@ import time
 
 import pytest
 
-from railbed.fleet import concurrency, overload
-from railbed.fleet.concurrency import FIRST, LEAST, AdaptiveLimit
-from railbed.fleet.overload import OverloadMonitor
+from railbed.fleet import fleet
+from railbed.fleet.fleet import FIRST, LEAST, AdaptiveLimit, OverloadMonitor
 
 MOST = 32
 
@@ -67,7 +66,7 @@ async def test_who_is_cancelled_takes_no_slot() -> None:
 
 
 async def test_devices_that_let_nobody_in_do_not_hold_up_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(concurrency, "WAITING_SECONDS", 0.01)
+    monkeypatch.setattr(fleet, "WAITING_SECONDS", 0.01)
     limit, never = AdaptiveLimit(MOST), asyncio.Event()
 
     async def dead() -> None:
@@ -82,8 +81,8 @@ async def test_devices_that_let_nobody_in_do_not_hold_up_the_rest(monkeypatch: p
 
 
 async def test_a_busy_machine_knows_that_it_is_late(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(overload, "TICK_SECONDS", 0.001)
-    monkeypatch.setattr(overload, "MOST_SECONDS", 0.2)
+    monkeypatch.setattr(fleet, "TICK_SECONDS", 0.001)
+    monkeypatch.setattr(fleet, "MOST_SECONDS", 0.2)
     overload_monitor = OverloadMonitor()
     assert overload_monitor.excuse(0.0) == ""
     overload_monitor.start()

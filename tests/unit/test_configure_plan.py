@@ -12,18 +12,14 @@ from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
 from railbed.check.book import CHECK_BOOK
-from railbed.configure.management import switch_cut
-from railbed.configure.order import in_order
-from railbed.configure.persist.network import VALUES, PortSettings, network_files, read_values
-from railbed.configure.persist.unit import read_unit, render_unit
-from railbed.configure.plan import Plan, make_plan
+from railbed.configure.persist import VALUES, PortSettings, network_files, read_unit, read_values, render_unit
+from railbed.configure.plan import Plan, in_order, make_plan, switch_cut
 from railbed.configure.planned import PlannedFix
 from railbed.configure.render import rendered_files
 from railbed.configure.switchlines import merged
 from railbed.model.cluster import Cluster
 from railbed.model.fix import ConfigStep, FileStep, Fix, Persistence, configure_lines, run
-from railbed.model.output import Output
-from railbed.model.reading import DeviceFacts, Known
+from railbed.model.reading import DeviceFacts, Known, Output
 from railbed.model.record import Finding, Verdict
 from railbed.probes.boot_config import NETPLAN, UNIT, BootConfig
 from railbed.probes.hostname import Hostname

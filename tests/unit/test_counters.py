@@ -11,21 +11,21 @@ from railbed.model.meters import METERS, MISSING, SeriesKey
 from railbed.parsing.counters import (
     Answer,
     Counted,
-    Fault,
     ForeignConnection,
     Greeting,
-    Layout,
     LayoutLine,
+    LineFault,
+    ReaderLayout,
     Row,
     parse_line,
 )
-from railbed.parsing.counters.names import ETHTOOL_DRIVERS, RDMA_FAMILIES, SOURCES, Target
+from railbed.parsing.counters.names import ETHTOOL_DRIVERS, RDMA_FAMILIES, SOURCES, CounterTarget
 
 
-def layout(*groups: tuple[str, str, list[str]]) -> Layout:
+def layout(*groups: tuple[str, str, list[str]]) -> ReaderLayout:
     line = parse_line(b"l " + json.dumps(groups).encode())
     assert isinstance(line, LayoutLine)
-    return Layout("node1", line)
+    return ReaderLayout("node1", line)
 
 
 def test_every_counter_is_a_meter() -> None:
@@ -35,7 +35,7 @@ def test_every_counter_is_a_meter() -> None:
 
 
 @pytest.mark.parametrize("families", [RDMA_FAMILIES, ETHTOOL_DRIVERS])
-def test_a_name_means_the_same_on_all_cards(families: dict[str, dict[str, Target]]) -> None:
+def test_a_name_means_the_same_on_all_cards(families: dict[str, dict[str, CounterTarget]]) -> None:
     names = Counter(name for table in families.values() for name in table)
     assert [name for name, count in names.items() if count > 1] == []
 
@@ -116,7 +116,7 @@ def test_32_bits_continue_after_they_wrap() -> None:
             ForeignConnection("10.1.0.1:4000", "10.1.0.2:5201", "7", "iperf3"),
         ),
         (b"r 1000 5 - 7", Row(1000, [5, None, 7])),
-        (b"e OSError: broken", Fault("OSError: broken")),
+        (b"e OSError: broken", LineFault("OSError: broken")),
         (b'l [["net", "ens1", ["rx_bytes"]]]', LayoutLine((("net", "ens1", ("rx_bytes",)),))),
     ],
 )

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from railbed.cli.verbs.diagnose.news import MISSES, OVER_SECONDS, VerdictNews
-from railbed.cli.verbs.diagnose.since import moment
+from railbed.cli.verbs.diagnose.follow import MISSES, OVER_SECONDS, VerdictNews, moment
 from railbed.errors import UsageError
 from railbed.model.record import Finding, Verdict
 

@@ -14,8 +14,7 @@ from railbed.discover.names import free_name
 from railbed.discover.observation import GPUS, PORTS, RDMA, Observation, ObservedPort, observe
 from railbed.model.cabling import Neighbour
 from railbed.model.cluster import Cluster, Gpu, Login
-from railbed.model.output import Output
-from railbed.model.reading import DeviceFacts, Known, Unknown
+from railbed.model.reading import DeviceFacts, Known, Output, Unknown
 from railbed.probes import gpu, hostname, infiniband, ip_addr, ip_link, lldp, rdma_link
 
 

@@ -11,8 +11,7 @@ from railbed import clusterfile
 from railbed.discover.build import build, notices
 from railbed.discover.observation import Observation, ObservedPort, observe
 from railbed.model.cluster import Cluster, Login
-from railbed.model.output import Output
-from railbed.model.reading import DeviceFacts, Known, Unknown
+from railbed.model.reading import DeviceFacts, Known, Output, Unknown
 from railbed.probes import ip_addr, ip_link, ssh_session
 
 OFFICE, FAST, THIRD = "192.168.1", "10.1.0", "10.2.0"

@@ -11,8 +11,8 @@ import pytest
 
 from railbed.model.record import Measurement
 from railbed.store import OpenRun, open_run
-from railbed.web.metrics import training
-from railbed.web.metrics.training import TrainingValues, follow_trainings
+from railbed.web.metrics import status
+from railbed.web.metrics.status import TrainingValues, follow_trainings
 
 SECONDS = 60.0
 
@@ -20,7 +20,7 @@ SECONDS = 60.0
 @pytest.fixture(autouse=True)
 def _runs_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAILBED_RUNS", str(tmp_path / "runs"))
-    monkeypatch.setattr(training, "LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(status, "LOOK_SECONDS", 0.02)
 
 
 @asynccontextmanager

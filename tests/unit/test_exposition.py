@@ -11,12 +11,11 @@ from railbed.model.cluster import Cluster, Node
 from railbed.model.events import GenerationStarted
 from railbed.model.meters import METERS, MISSING, Meter, Sample, SeriesKey
 from railbed.model.record import Measurement
-from railbed.web.metrics.exporter import Exporter
-from railbed.web.metrics.labels import Labels
 from railbed.web.metrics.latest import Latest, is_wrap
-from railbed.web.metrics.names import METRICS, metric_of
-from railbed.web.metrics.text import Text
-from railbed.web.metrics.training import TrainingValues
+from railbed.web.metrics.names import METRICS, MetricLabels, metric_of
+from railbed.web.metrics.run import Exporter
+from railbed.web.metrics.status import TrainingValues
+from railbed.web.metrics.text import MetricsText
 from tests.support.monitored import layouts, monitored_cluster, sample
 
 Labelled = dict[tuple[str, frozenset[tuple[str, str]]], float]
@@ -74,7 +73,7 @@ def test_values_have_base_units(meter: str, name: str, stored: int, value: float
     cluster = Cluster(name="c", nodes={"a": Node(host="a")})
     latest = Latest({"a": 5.0})
     latest.take(Sample("a", 0.0, (SeriesKey("a", meter),), [stored]))
-    assert parsed(Text(Labels(cluster)).write(latest.current())) == {at(name, node="a"): value}
+    assert parsed(MetricsText(MetricLabels(cluster)).write(latest.current())) == {at(name, node="a"): value}
 
 
 def test_a_new_meter_needs_no_entry_anywhere() -> None:
@@ -83,7 +82,7 @@ def test_a_new_meter_needs_no_entry_anywhere() -> None:
 
 
 def test_labels_are_names_of_the_cluster_file() -> None:
-    labels = Labels(monitored_cluster())
+    labels = MetricLabels(monitored_cluster())
     assert labels.of(SeriesKey("node1", "pause_rx_us", "eth1", "3")) == {
         "node": "node1",
         "port": "eth1",
@@ -108,14 +107,14 @@ def test_labels_are_names_of_the_cluster_file() -> None:
 def test_the_text_is_what_the_library_would_write() -> None:
     """Every series of a cluster is there once, with its help and type, and reads back as its value."""
     cluster = monitored_cluster()
-    latest, text = Latest(dict.fromkeys(layouts(cluster), 5.0)), Text(Labels(cluster))
+    latest, text = Latest(dict.fromkeys(layouts(cluster), 5.0)), MetricsText(MetricLabels(cluster))
     expected: Labelled = {}
     for number, layout in enumerate(layouts(cluster).values()):
         values = {series: 1000 * number + index for index, series in enumerate(layout)}
         latest.take(sample(layout, values))
         for series, value in values.items():
             metric = METRICS[series.meter]
-            expected[metric.name, frozenset(Labels(cluster).of(series).items())] = value * metric.factor
+            expected[metric.name, frozenset(MetricLabels(cluster).of(series).items())] = value * metric.factor
     written = text.write(latest.current())
     assert parsed(written) == pytest.approx(expected)
     for family in text_string_to_metric_families(written):
@@ -130,13 +129,13 @@ def test_foreign_text_in_a_port_name_is_escaped(port: str) -> None:
     latest.take(
         Sample("a", 0.0, (SeriesKey("a", "net_rx_bytes", port), SeriesKey("a", "net_tx_bytes", "eth0")), [3, 4])
     )
-    assert sorted(parsed(Text(Labels(cluster)).write(latest.current())).values()) == [3.0, 4.0]
+    assert sorted(parsed(MetricsText(MetricLabels(cluster)).write(latest.current())).values()) == [3.0, 4.0]
 
 
 def test_a_missing_value_is_absent_not_zero() -> None:
     cluster = monitored_cluster()
     layout = layouts(cluster)["node1"]
-    latest, text = Latest({"node1": 5.0}), Text(Labels(cluster))
+    latest, text = Latest({"node1": 5.0}), MetricsText(MetricLabels(cluster))
     latest.take(sample(layout, {SeriesKey("node1", "net_rx_bytes", "eth0"): 7}))
     written = text.write(latest.current())
     assert parsed(written) == {at("railbed_net_rx_bytes_total", node="node1", port="eth0", rail="rail0"): 7.0}
@@ -161,7 +160,7 @@ def test_wrap_or_reset(before: int, after: int, growth: int, wraps: bool) -> Non
 
 def values_of(readings: list[int], meter: str = "net_carrier_changes") -> list[float]:
     cluster = Cluster(name="c", nodes={"a": Node(host="a")})
-    latest, text = Latest({"a": 5.0}), Text(Labels(cluster))
+    latest, text = Latest({"a": 5.0}), MetricsText(MetricLabels(cluster))
     layout = (SeriesKey("a", meter, "eth0"),)
     written: list[float] = []
     for reading in readings:
@@ -201,7 +200,7 @@ def test_a_wide_counter_and_a_gauge_are_as_read() -> None:
 def test_wraps_survive_a_gap_and_a_new_layout() -> None:
     top = 1 << 32
     cluster = Cluster(name="c", nodes={"a": Node(host="a")})
-    latest, text = Latest({"a": 5.0}), Text(Labels(cluster))
+    latest, text = Latest({"a": 5.0}), MetricsText(MetricLabels(cluster))
     series, other = SeriesKey("a", "net_carrier_changes", "eth0"), SeriesKey("a", "net_carrier_changes", "eth1")
     for layout, values in (
         ((series,), [top - 4]),

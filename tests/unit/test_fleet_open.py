@@ -10,7 +10,7 @@ import pytest
 
 from railbed.errors import DeviceError, ProgramRefused, Unreachable
 from railbed.fleet import Fleet
-from railbed.model.output import Output
+from railbed.model.reading import Output
 from railbed.transport.base import Command, Program, Target
 
 

@@ -34,7 +34,7 @@ from railbed.store import (
     read_run_in,
     to_line,
 )
-from railbed.store.process import this_process
+from railbed.store.run import this_process
 
 SECONDS = 20
 
@@ -263,7 +263,7 @@ def test_long_lines_and_incomplete_ones_are_read_once(run: OpenRun) -> None:
 def sleeper(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], Process]]:
     """A process that locks `records` as a run does, prints its number, and sleeps."""
     code = (
-        "import fcntl, time; from pydantic_core import to_json; from railbed.store.process import this_process\n"
+        "import fcntl, time; from pydantic_core import to_json; from railbed.store.run import this_process\n"
         "file = open('records', 'ab'); fcntl.flock(file, fcntl.LOCK_EX)\n"
         "print(to_json(this_process()).decode(), flush=True); time.sleep(60)\n"
     )

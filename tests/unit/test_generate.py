@@ -19,9 +19,7 @@ from railbed.train.models.gpt import FAMILY, GptSettings
 from railbed.train.worker.models.base import BuildOptions, LanguageModel, Scorer
 from railbed.train.worker.models.gpt import Gpt
 from railbed.train.worker.results import generate
-from railbed.train.worker.results.generate import open_speaker
-from railbed.train.worker.results.sampling import Continuation, Sampling, choose
-from railbed.train.worker.results.text import TextStream
+from railbed.train.worker.results.generate import Continuation, TextStream, TokenChoice, choose, open_speaker
 from tests.support.tinymodels import TEMPLATE, own_folder, text, transformers, write_model, write_tokenizer
 
 pytestmark = pytest.mark.xdist_group("models")
@@ -43,7 +41,7 @@ def offline(monkeypatch: pytest.MonkeyPatch) -> None:
 def greedy(folder: Path, count: int = 40) -> list[int]:
     speaker = open_speaker(folder, CPU)
     answer = Continuation(
-        speaker.scorer, speaker.encode(PROMPT, chat=False), Sampling(tokens=count, greedy=True), speaker.ends
+        speaker.scorer, speaker.encode(PROMPT, chat=False), TokenChoice(tokens=count, greedy=True), speaker.ends
     )
     return list(answer)
 
@@ -95,11 +93,11 @@ def test_a_model_without_a_cache_scores_the_same() -> None:
 def test_the_context_ends_an_answer(tmp_path: Path) -> None:
     speaker = open_speaker(own_folder(tmp_path), CPU)
     prompt = speaker.encode("a" * 60, chat=False)
-    answer = Continuation(speaker.scorer, prompt, Sampling(tokens=500, greedy=True), ())
+    answer = Continuation(speaker.scorer, prompt, TokenChoice(tokens=500, greedy=True), ())
     assert len(list(answer)) == 96 - len(prompt) + 1
     assert answer.stop == "context"
     with pytest.raises(UsageError, match=r"the prompt has .* tokens, and the context of the model has 96"):
-        list(Continuation(speaker.scorer, [1] * 97, Sampling(), ()))
+        list(Continuation(speaker.scorer, [1] * 97, TokenChoice(), ()))
 
 
 class Fixed(Scorer):
@@ -120,14 +118,14 @@ class Fixed(Scorer):
 SCORES = [2.0, 1.0, 0.0, -1.0]
 
 
-def chosen(sampling: Sampling, count: int = 4000) -> Counter[int]:
+def chosen(sampling: TokenChoice, count: int = 4000) -> Counter[int]:
     generator = torch.Generator().manual_seed(sampling.seed)
     return Counter(choose(torch.tensor(SCORES), sampling, generator) for _ in range(count))
 
 
 def test_samples_have_the_probabilities_of_the_model() -> None:
     shares = torch.softmax(torch.tensor(SCORES) / 0.7, 0)
-    counts = chosen(Sampling(temperature=0.7, top_k=0))
+    counts = chosen(TokenChoice(temperature=0.7, top_k=0))
     for token, share in enumerate(shares.tolist()):
         assert abs(counts[token] / 4000 - share) < 0.03
 
@@ -135,35 +133,35 @@ def test_samples_have_the_probabilities_of_the_model() -> None:
 @pytest.mark.parametrize(
     ("sampling", "tokens"),
     [
-        (Sampling(top_k=2), {0, 1}),
-        (Sampling(top_k=1), {0}),
-        (Sampling(top_k=0, temperature=1.0, top_p=0.6), {0}),
-        (Sampling(top_k=0, temperature=1.0, top_p=0.65), {0, 1}),
-        (Sampling(top_k=0, temperature=1.0, top_p=0.0), {0}),
-        (Sampling(greedy=True), {0}),
-        (Sampling(top_k=100, temperature=3.0), {0, 1, 2, 3}),
+        (TokenChoice(top_k=2), {0, 1}),
+        (TokenChoice(top_k=1), {0}),
+        (TokenChoice(top_k=0, temperature=1.0, top_p=0.6), {0}),
+        (TokenChoice(top_k=0, temperature=1.0, top_p=0.65), {0, 1}),
+        (TokenChoice(top_k=0, temperature=1.0, top_p=0.0), {0}),
+        (TokenChoice(greedy=True), {0}),
+        (TokenChoice(top_k=100, temperature=3.0), {0, 1, 2, 3}),
     ],
 )
-def test_unlikely_tokens_are_left_out(sampling: Sampling, tokens: set[int]) -> None:
+def test_unlikely_tokens_are_left_out(sampling: TokenChoice, tokens: set[int]) -> None:
     assert set(chosen(sampling, 1000)) == tokens
 
 
 def test_a_seed_repeats_a_text_and_another_does_not() -> None:
     def tokens(seed: int) -> list[int]:
-        return list(Continuation(Fixed(SCORES), [1], Sampling(tokens=50, seed=seed), ()))
+        return list(Continuation(Fixed(SCORES), [1], TokenChoice(tokens=50, seed=seed), ()))
 
     assert tokens(1) == tokens(1)
     assert tokens(1) != tokens(2)
 
 
 def test_the_end_of_a_text_ends_the_answer() -> None:
-    answer = Continuation(Fixed(SCORES), [1], Sampling(tokens=5, greedy=True), {0})
+    answer = Continuation(Fixed(SCORES), [1], TokenChoice(tokens=5, greedy=True), {0})
     assert (list(answer), answer.stop) == ([], "end")
 
 
 def test_scores_that_are_not_numbers_are_refused() -> None:
     with pytest.raises(ModelError, match="the scores of the model are not numbers"):
-        list(Continuation(Fixed([float("nan"), 1.0]), [1], Sampling(), ()))
+        list(Continuation(Fixed([float("nan"), 1.0]), [1], TokenChoice(), ()))
 
 
 def test_streamed_text_is_the_text(tmp_path: Path) -> None:

@@ -12,9 +12,9 @@ import torch
 
 from railbed.errors import ModelError
 from railbed.train.base.folder import ModelFolder
-from railbed.train.worker.io.weights import Weights
+from railbed.train.worker.io.tensorfile import Weights
 from railbed.train.worker.results.gguf.architectures import ARCHITECTURES, architecture_of
-from railbed.train.worker.results.gguf.number_types import Q8_0, stored
+from railbed.train.worker.results.gguf.container import Q8_0, stored
 from railbed.train.worker.results.gguf.tokenizerfile import TokenizerFile
 from railbed.train.worker.results.gguf.vocabulary import SPLITS, pre_tokenizer
 from railbed.train.worker.results.publish import open_source, write_as_gguf

@@ -12,9 +12,13 @@ from tokenizers import Tokenizer
 
 from railbed.errors import ModelError
 from railbed.train.worker.results.gguf.container import Reals, Setting, Signed, Unsigned
-from railbed.train.worker.results.gguf.sentencepiece import merged
 from railbed.train.worker.results.gguf.tokenizerfile import TokenizerFile
-from railbed.train.worker.results.gguf.vocabulary import name_in_file, vocabulary_differences, vocabulary_settings
+from railbed.train.worker.results.gguf.vocabulary import (
+    merged,
+    name_in_file,
+    vocabulary_differences,
+    vocabulary_settings,
+)
 from tests.support.spm import (
     BYTES,
     PREFIX_ALL,

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
-from railbed.cli.main import VERBS, make_app
-from railbed.cli.summaries import summary_of
+from railbed.cli.main import VERBS, make_app, summary_of
 
 
 @pytest.mark.parametrize("verb", VERBS)

@@ -15,15 +15,15 @@ from railbed.fleet import Fleet
 from railbed.launch.agentlink import AgentLink, NodeMessage
 from railbed.launch.files.client import NodeRefuses, file_client
 from railbed.launch.meeting import Meeting
+from railbed.launch.messages import DEEPEST, decode
 from railbed.launch.placement import Placement
-from railbed.launch.protocol import DEEPEST, decode
 from railbed.launch.supervise import Supervisor
 from railbed.model.events import GenerationFailed, NodeLost, Notice
 from railbed.store import open_run
 from railbed.store.proof import PROOF, is_proven, prove
 from railbed.store.timeline import Timeline
 from railbed.train.network.ledger import Ledger
-from railbed.train.progress.idle import MOST_STEPS, IdleTimes
+from railbed.train.progress.steps import MOST_STEPS, IdleTimes
 from railbed.train.ranks import KnownCheckpoints
 from railbed.train.run import TrainJob
 from tests.support.foreign_readers import CLUSTER, PLACEMENTS, RUN, AnsweringFleet

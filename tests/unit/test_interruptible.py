@@ -8,8 +8,7 @@ import threading
 import pytest
 
 from railbed.errors import DataError
-from railbed.train.data.interruptible import run_interruptibly
-from railbed.train.data.report import Report
+from railbed.train.data.tokenizer import Report, run_interruptibly
 
 
 def test_it_returns_and_reports_what_the_work_does() -> None:

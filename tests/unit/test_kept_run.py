@@ -20,7 +20,7 @@ from railbed.errors import DeviceError
 from railbed.fleet import Fleet
 from railbed.model.record import Event, Finding, Measurement, Record, Verdict
 from railbed.store import find_run, list_runs, open_run
-from railbed.train.progress.phases import Phases
+from railbed.train.progress.steps import Phases
 from tests.support.events import event
 
 STEPS = event(name="training", data={"run": "a", "recipe": {"steps": 200, "traffic": None}})

@@ -14,13 +14,12 @@ from hypothesis import strategies as st
 
 from railbed.errors import RailbedError, ToolMissing, UsageError
 from railbed.lab import folder, host
-from railbed.lab.fault import describe
+from railbed.lab.fault import describe, parse_delay, parse_percent, parse_rate
 from railbed.lab.host import HostFault
 from railbed.lab.kind import KINDS
 from railbed.lab.model import Fault, Spec, StoredLab
 from railbed.lab.netns.cabling import numbers_in_use
 from railbed.lab.switch import MODELS, admit, port_of
-from railbed.lab.units import parse_delay, parse_percent, parse_rate
 from railbed.lab.vm import kind
 from railbed.store.cache import cache_folder
 from switchlab.nexus.model.platform import PLATFORMS

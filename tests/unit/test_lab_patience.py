@@ -15,12 +15,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from railbed.lab import patience as patience_module
+from railbed.lab import steps as patience_module
 from railbed.lab.host import HostFault
 from railbed.lab.model import Spec, StoredLab
-from railbed.lab.patience import Patience, ProcessSigns
-from railbed.lab.steps import Steps, usual_seconds
-from railbed.lab.vm.qemu import failure, machine, state
+from railbed.lab.steps import LongSteps, Patience, ProcessSigns, usual_seconds
+from railbed.lab.vm.qemu import machine, qmp, state
 from railbed.lab.vm.qemu.hardware import SERIAL_LOG
 from railbed.lab.vm.rootfs import stage
 from tests.unit.test_progress import Clock
@@ -184,7 +183,7 @@ def test_a_full_disk_is_called_so(
 
 def test_a_guest_without_memory_is_called_so(tmp_path: Path) -> None:
     console = "[ 9] Out of memory: Killed process 77 (systemd)\n[ 10] more\n"
-    error = failure.boot_failure(failure.Evidence(name="node1", console=console, folder=tmp_path), "it was late")
+    error = qmp.boot_failure(qmp.BootFailure(name="node1", console=console, folder=tmp_path), "it was late")
     assert error.message == "node1 is short of memory: Out of memory: Killed process 77 (systemd)"
 
 
@@ -206,7 +205,7 @@ def test_how_long_a_step_took_is_remembered(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setenv("RAILBED_CACHE", str(tmp_path))
     clock = Clock()
     monkeypatch.setattr("railbed.lab.steps.time.monotonic", clock)
-    steps = Steps("image")
+    steps = LongSteps("image")
     assert steps.begin("install", "installing", usual=90.0).data == {"usual": 90.0}
     clock.now = 42.0
     ended = steps.end("installed")
@@ -223,7 +222,7 @@ def test_durations_that_cannot_be_read_are_not_missed(
     monkeypatch.setenv("RAILBED_CACHE", str(tmp_path))
     (tmp_path / "durations.json").write_text(damaged)
     assert usual_seconds("install", 90.0) == 90.0
-    Steps("image").remember()
+    LongSteps("image").remember()
     assert list(json.loads((tmp_path / "durations.json").read_text())) == [""]
 
 

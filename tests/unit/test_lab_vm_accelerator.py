@@ -14,10 +14,10 @@ from railbed.errors import UsageError
 from railbed.lab.host import HostFault
 from railbed.lab.model import AcceleratorName, Spec
 from railbed.lab.netns.kind import NetnsKind
-from railbed.lab.vm import cache, processor, recipe
+from railbed.lab.vm import cache, recipe
 from railbed.lab.vm.image import DISK, image_folder
 from railbed.lab.vm.qemu import state
-from railbed.lab.vm.qemu.failure import NotBooted
+from railbed.lab.vm.qemu.qmp import NotBooted
 from railbed.model import events
 from railbed.model.record import Event
 from tests.support import qemu
@@ -33,7 +33,7 @@ def calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
     monkeypatch.setenv(qemu.CALLS, str(tmp_path / "calls"))
     monkeypatch.setenv("RAILBED_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(processor, "KVM", Path("/dev/null"))
+    monkeypatch.setattr(recipe, "KVM", Path("/dev/null"))
     monkeypatch.setattr(state, "SILENCE_SECONDS", 1.0)
     monkeypatch.setattr(state, "SETTLE_SECONDS", 0.0)
     if platform.machine() not in recipe.ARCHITECTURES:
@@ -73,7 +73,7 @@ def test_a_kvm_whose_guest_prints_nothing_is_tried_once_for_all_sizes(prepare: P
     )
     assert emulated.message == reason
     assert accelerator_of(calls) == "tcg"
-    assert processor.why_emulated(recipe.architecture(None)) == reason
+    assert recipe.why_emulated(recipe.architecture(None)) == reason
     prepare(1024)
     assert calls.read_text().split() == ["kvm", "tcg", "tcg"]
 
@@ -106,7 +106,7 @@ def test_the_user_chooses(prepare: Prepare, calls: Path, monkeypatch: pytest.Mon
 def test_kvm_that_is_not_there_cannot_be_chosen(
     prepare: Prepare, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(processor, "KVM", tmp_path / "none")
+    monkeypatch.setattr(recipe, "KVM", tmp_path / "none")
     with pytest.raises(HostFault, match=r"--accelerator kvm is not possible: there is no KVM here \(.*none: No such"):
         prepare(512, "kvm")
 

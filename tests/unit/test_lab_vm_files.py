@@ -13,14 +13,13 @@ from pathlib import Path
 
 import pytest
 
+from railbed.lab.folder import remove_tree
 from railbed.lab.host import HostFault
 from railbed.lab.model import Fault, Spec, StoredLab
-from railbed.lab.removal import remove_tree
 from railbed.lab.vm import cache, initrd, recipe, rootfs
 from railbed.lab.vm.faults import queues
 from railbed.lab.vm.kind import numbers_listening
-from railbed.lab.vm.qemu.hardware import CLOCK, IDENTITY_BYTES, Cable, Hardware, Machine, command
-from railbed.lab.vm.qemu.identity import write_identity
+from railbed.lab.vm.qemu.hardware import CLOCK, IDENTITY_BYTES, Hardware, Machine, QemuCable, command, write_identity
 from railbed.lab.vm.qemu.machine import describe
 from railbed.lab.vm.qemu.state import hardware_of, qemu_version, state_folder
 from railbed.lab.vm.rootfs import complaint
@@ -77,7 +76,7 @@ def test_a_key_stays_and_changes_with_every_file(tmp_path: Path) -> None:
 
 
 def test_a_machine_has_two_cards_whatever_is_cabled() -> None:
-    arguments = command(machine(cables=[Cable("node1-rail0", "node2-rail0")], door="127.77.7.1:2222"))
+    arguments = command(machine(cables=[QemuCable("node1-rail0", "node2-rail0")], door="127.77.7.1:2222"))
     assert options(arguments, "-netdev") == [
         f"user,id=mgmt,restrict=on,ipv6=off,guestfwd={CLOCK},hostfwd=tcp:127.77.7.1:2222-:22",
         "dgram,id=rail0,local.type=unix,local.path=node1-rail0,remote.type=unix,remote.path=node2-rail0",

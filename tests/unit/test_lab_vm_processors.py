@@ -14,7 +14,7 @@ from railbed.cli.screens.lab import show_status
 from railbed.errors import ToolMissing, UsageError
 from railbed.lab.model import AcceleratorName, Spec
 from railbed.lab.netns.kind import NetnsKind
-from railbed.lab.vm import cache, foreign, kind, processor, recipe, rootfs
+from railbed.lab.vm import cache, foreign, kind, recipe, rootfs
 from railbed.lab.vm.image import image_folder
 from railbed.lab.vm.qemu.hardware import Hardware, Machine, command
 from railbed.lab.vm.qemu.state import hardware_of, state_folder
@@ -27,7 +27,7 @@ NOTE_UNPACKED = recipe.HERE / "note-unpacked.sh"
 def on(monkeypatch: pytest.MonkeyPatch, host: str, *, kvm: OSError | None = None) -> None:
     monkeypatch.setenv("RAILBED_CACHE", "/nonexistent")
     monkeypatch.setattr("platform.machine", lambda: host)
-    monkeypatch.setattr("railbed.lab.vm.processor._kvm_error", lambda: kvm)
+    monkeypatch.setattr("railbed.lab.vm.recipe._kvm_error", lambda: kvm)
 
 
 def option(arguments: list[str], name: str) -> str:
@@ -87,11 +87,11 @@ def test_a_host_with_pages_as_cache_lines_gets_more_room_for_translated_code(mon
 @pytest.mark.parametrize("arch", [ARM, X86], ids=lambda arch: arch.name)
 def test_kvm_runs_guests_of_the_hosts_own_kind(arch: recipe.Architecture, monkeypatch: pytest.MonkeyPatch) -> None:
     on(monkeypatch, arch.name)
-    assert processor.accelerators(arch) == ["kvm", "tcg"]
-    assert not processor.why_emulated(arch)
+    assert recipe.accelerators(arch) == ["kvm", "tcg"]
+    assert not recipe.why_emulated(arch)
     (other,) = {ARM, X86} - {arch}
-    assert processor.accelerators(other) == ["tcg"]
-    assert f"this machine is {arch.name}, so that KVM cannot run {other.name}" in processor.why_emulated(other)
+    assert recipe.accelerators(other) == ["tcg"]
+    assert f"this machine is {arch.name}, so that KVM cannot run {other.name}" in recipe.why_emulated(other)
 
 
 @pytest.mark.parametrize(
@@ -104,8 +104,8 @@ def test_kvm_runs_guests_of_the_hosts_own_kind(arch: recipe.Architecture, monkey
 )
 def test_without_kvm_the_lab_emulates_and_says_why(number: int, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
     on(monkeypatch, "x86_64", kvm=OSError(number, ""))
-    assert processor.accelerators(X86) == ["tcg"]
-    reason = processor.why_emulated(X86)
+    assert recipe.accelerators(X86) == ["tcg"]
+    reason = recipe.why_emulated(X86)
     assert reason.startswith("emulated, which is many times slower: ")
     assert words in reason
     assert "\n" not in reason
@@ -116,7 +116,7 @@ def test_a_device_is_opened_as_qemu_would_open_it(
     tmp_path: Path, mode: int | None, number: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     device = tmp_path / "kvm"
-    monkeypatch.setattr(processor, "KVM", device)
+    monkeypatch.setattr(recipe, "KVM", device)
     if mode is not None:
         device.touch(mode)
 
@@ -124,12 +124,12 @@ def test_a_device_is_opened_as_qemu_would_open_it(
             raise PermissionError(errno.EACCES, "Permission denied")
 
         monkeypatch.setattr("os.open", refuse)  # root may open everything
-    error = processor._kvm_error()
+    error = recipe._kvm_error()
     assert error is not None
     assert error.errno == number
     monkeypatch.undo()
-    monkeypatch.setattr(processor, "KVM", Path("/dev/null"))
-    assert processor._kvm_error() is None
+    monkeypatch.setattr(recipe, "KVM", Path("/dev/null"))
+    assert recipe._kvm_error() is None
 
 
 def test_a_machine_saved_under_kvm_is_not_continued_on_another_processor(

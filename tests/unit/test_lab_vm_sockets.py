@@ -16,7 +16,7 @@ from railbed.lab.host import HostFault
 from railbed.lab.vm.qemu import hub, qmp
 
 BROADCAST = b"\xff" * 6
-Switch = tuple[selectors.BaseSelector, hub.Rail]
+Switch = tuple[selectors.BaseSelector, hub.HubRail]
 ADDRESSES = [bytes([2, 0, 0, 0, 0, number]) for number in range(1, 4)]
 
 
@@ -32,7 +32,7 @@ def nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[sock
 @pytest.fixture
 def switch(nodes: list[socket.socket]) -> Iterator[Switch]:
     with selectors.DefaultSelector() as selector:
-        rail = hub.Rail(selector, "rail0", len(nodes))
+        rail = hub.HubRail(selector, "rail0", len(nodes))
         yield selector, rail
         rail.close()
 

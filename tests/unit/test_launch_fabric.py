@@ -10,8 +10,7 @@ import pytest
 from railbed.bench.site import site_of
 from railbed.launch.fabric import NodeFabric, fabric_environment, fabric_of
 from railbed.model.cluster import Cluster
-from railbed.model.output import Output
-from railbed.model.reading import DeviceFacts, DeviceFailure, Known, Unknown
+from railbed.model.reading import DeviceFacts, DeviceFailure, Known, Output, Unknown
 from railbed.probes import infiniband, limits
 
 UNLIMITED = "Max locked memory         unlimited            unlimited            bytes\n"

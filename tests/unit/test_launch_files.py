@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from railbed.launch.files import server, storage
+from railbed.launch.files import server
 from railbed.launch.files.guard import content_of
 
 
@@ -19,9 +19,9 @@ def test_a_transfer_is_never_taken_for_an_unfinished_one(tmp_path: Path, monkeyp
     really_open = os.open
 
     def open_while_locked(path: Path, flags: int, mode: int = 0o777) -> int:
-        if path.name.startswith(storage.NEW):
+        if path.name.startswith(server.NEW):
             opened.append(path.name)
-            with (tmp_path / storage.LOCK).open() as lock, pytest.raises(BlockingIOError):
+            with (tmp_path / server.LOCK).open() as lock, pytest.raises(BlockingIOError):
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return really_open(path, flags, mode)
 

@@ -16,15 +16,15 @@ from typing import Any, cast
 import pytest
 
 from railbed.bench.collective import run as collective_run
-from railbed.bench.collective.job import CollectiveJob
+from railbed.bench.collective.run import CollectiveJob
 from railbed.bench.collective.spec import CollectiveSpec, Operation
 from railbed.errors import Interference, RankFailed
 from railbed.fleet import Fleet
+from railbed.launch.generation import RankWatch
 from railbed.launch.job import ENTRY, rank_specs, rank_starts
 from railbed.launch.placement import Placement
 from railbed.launch.rank import describe
-from railbed.launch.ranks import RankWatch
-from railbed.launch.supervise import Refused
+from railbed.launch.supervise import StartRefused
 from railbed.model.record import Finding, Record, Verdict
 from tests.support.events import event
 
@@ -78,7 +78,7 @@ def test_a_refusal_in_the_workers_of_bench_reaches_the_user_with_its_hint(
 
         async def run(self) -> AsyncIterator[Record]:
             if watch.refusal:
-                raise Refused(watch.refusal[0], hint=watch.refusal[1])
+                raise StartRefused(watch.refusal[0], hint=watch.refusal[1])
             yield event(name="done")
 
     monkeypatch.setattr(collective_run, "Supervisor", Refusing)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from railbed.launch.generation import RANK_SECONDS, STALL_SECONDS, RankWatch
 from railbed.launch.placement import Placement
-from railbed.launch.ranks import RANK_SECONDS, STALL_SECONDS, RankWatch
 from railbed.launch.roster import SETTLE_SECONDS, Roster
 
 
@@ -20,7 +20,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr("railbed.launch.ranks.time", clock)
+    monkeypatch.setattr("railbed.launch.generation.time", clock)
     return clock
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from railbed.launch import ranks
-from railbed.launch.ranks import RankWatch
+from railbed.launch import generation
+from railbed.launch.generation import RankWatch
 
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     now = [1000.0]
-    monkeypatch.setattr("railbed.launch.ranks.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("railbed.launch.generation.time.monotonic", lambda: now[0])
     return now
 
 
@@ -19,11 +19,11 @@ def test_a_rank_that_loads_libraries_may_be_silent_for_longer(clock: list[float]
     watch = RankWatch({0: "node1"})
     watch.note(0, {"kind": "alive", "phase": "starting", "step": 0})
     watch.note(0, {"kind": "chosen"})
-    clock[0] += ranks.START_SECONDS - 1
+    clock[0] += generation.START_SECONDS - 1
     assert watch.stall() is None
     watch.note(0, {"kind": "alive", "phase": "training", "step": 0})
-    clock[0] += ranks.RANK_SECONDS + 0.1
-    assert watch.stall() == ("node1", f"rank 0 was silent for {ranks.RANK_SECONDS:g} s")
+    clock[0] += generation.RANK_SECONDS + 0.1
+    assert watch.stall() == ("node1", f"rank 0 was silent for {generation.RANK_SECONDS:g} s")
 
 
 def test_a_refusal_is_kept_as_first_given(clock: list[float]) -> None:

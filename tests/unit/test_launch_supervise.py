@@ -16,9 +16,9 @@ from railbed.launch import supervise
 from railbed.launch.agentlink import AgentLink, NodeMessage
 from railbed.launch.fabric import NodeFabric
 from railbed.launch.job import RankStart
+from railbed.launch.messages import Message
 from railbed.launch.placement import Deployment, Placement
-from railbed.launch.protocol import Message
-from railbed.launch.supervise import GaveUp, Refused, Supervisor
+from railbed.launch.supervise import GaveUp, StartRefused, Supervisor
 from railbed.model.cluster import LOCAL_HOST, Cluster, Node, Training
 from railbed.model.events import GenerationStarted, Notice
 from railbed.model.record import Event, Record
@@ -153,7 +153,7 @@ def test_giving_up_comes_with_the_advice_of_the_job(tmp_path: Path) -> None:
 
 
 def test_a_refusal_ends_the_job_at_once_with_its_hint(tmp_path: Path) -> None:
-    with pytest.raises(Refused, match="the moon is not there") as error:
+    with pytest.raises(StartRefused, match="the moon is not there") as error:
         run(Counting(refuses="the moon is not there"), tmp_path)
     assert error.value.hint == "ask for less"
 

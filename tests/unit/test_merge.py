@@ -13,9 +13,9 @@ from railbed.errors import ModelError, UsageError
 from railbed.launch.files.ship import parcel
 from railbed.train.base.folder import INDEX, ModelFolder
 from railbed.train.results.adapter import AdapterFolder, Base
-from railbed.train.worker.io.weights import Weights
+from railbed.train.worker.io.tensorfile import Weights
 from railbed.train.worker.results import publish
-from railbed.train.worker.results.quantised import as_trained
+from railbed.train.worker.results.merge import as_trained
 from tests.support.adapters import Trained, write_adapter
 from tests.support.nf4 import nf4_round_trip
 from tests.support.tinymodels import transformers, write_model

@@ -14,16 +14,16 @@ from pathlib import Path
 
 import pytest
 
-from railbed.cli.background import attach
+from railbed.cli.background import attach, stop
 from railbed.cli.background import stop as module
 from railbed.cli.background.stop import stop_in
-from railbed.cli.slurm import jobs, stop
+from railbed.cli.slurm import jobs
 from railbed.cli.slurm.jobs import NotItsJob
 from railbed.configure.journal import holder_has_ended
 from railbed.errors import UsageError
 from railbed.parsing.nexus.switch_lock import Holder
 from railbed.store import find_run, list_runs, new_run, read_run_in, set_status, summary_of
-from railbed.store.process import Process
+from railbed.store.run import Process
 from railbed.store.submitted import note_job
 from tests.support.cli import railbed
 from tests.support.runs import plain_run
@@ -170,7 +170,7 @@ def test_a_forged_number_reaches_no_other_job(tmp_path: Path, slurm: Callable[[s
 def test_the_job_of_a_run_is_cancelled(
     tmp_path: Path, slurm: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stop, "END_SECONDS", 0.1)
+    monkeypatch.setattr(stop, "JOB_END_SECONDS", 0.1)
     monkeypatch.setattr(jobs, "POLL_SECONDS", 0.1)
     folder = plain_run(status="waiting", verb="train")
     note_job(folder, 7)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from railbed.model.cluster import Cluster, Node, Port, Rail
-from railbed.model.pairs import ALL_PAIRS_PORTS, Pair, Pairs, pairs_of
+from railbed.model.probe import ALL_PAIRS_PORTS, Pair, Pairs, pairs_of
 
 
 def cluster_of(layout: list[list[int]]) -> Cluster:

@@ -12,9 +12,8 @@ from railbed.bench.path.movement import Movement
 from railbed.bench.path.run import rounds
 from railbed.model.cabling import cable_of
 from railbed.model.cluster import Cluster, Node, Policy, Port, Rail, Switch, SwitchPort
-from railbed.model.output import Output
 from railbed.model.probe import Probe
-from railbed.model.reading import DeviceFacts, Known
+from railbed.model.reading import DeviceFacts, Known, Output
 from railbed.probes import ethtool_stats, infiniband_counters
 from railbed.probes.ethtool_stats import Counters, DriverStatistics
 from railbed.probes.infiniband_counters import PortCounters, RdmaCounters

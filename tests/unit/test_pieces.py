@@ -8,8 +8,8 @@ from unittest import mock
 from hypothesis import given
 from hypothesis import strategies as st
 
-from railbed.launch.files import pieces as module
-from railbed.launch.files.pieces import PieceHasher, Pieces, PieceVerifier
+from railbed.launch.files import partial as module
+from railbed.launch.files.partial import PieceHasher, Pieces, PieceVerifier
 
 LENGTH = 10
 """Of a piece here, so that a few bytes are many pieces."""

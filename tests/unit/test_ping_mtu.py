@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from railbed.clusterfile import loads
-from railbed.model.pairs import pairs_of
+from railbed.model.probe import pairs_of
 from railbed.probes.ping_mtu import command
 
 TEXT = """

@@ -14,20 +14,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from railbed.cli.console import SafeConsole
+from railbed.cli.console import SafeConsole, break_between_commands
 from railbed.cli.hints import use_cluster_file
 from railbed.cli.screens.configure import ConfigureScreen
-from railbed.cli.screens.hanging import break_between_commands
 from railbed.cli.screens.text import TextScreen
 from railbed.model import events
 from railbed.model.cluster import Cluster, Node, Port, Rail, Switch, SwitchPort
 from railbed.model.fix import Fix, Persistence, run
 from railbed.model.record import Change, Finding, Record, Verdict
 from railbed.present.changes import device_groups
-from railbed.present.findings import group_of, grouped
-from railbed.present.masks import NameMask
-from railbed.present.nodes import blocks
-from railbed.present.ports import port_groups
+from railbed.present.groups import NameMask, blocks, group_of, grouped, port_groups
 from railbed.report.reading.run import RunData
 from railbed.report.sections import findings as findings_section
 from railbed.store import RunSummary

@@ -13,11 +13,11 @@ from railbed.api.running import keep_cluster
 from railbed.cli import main
 from railbed.cli.background import detach as detached
 from railbed.errors import UsageError
-from railbed.model.output import Output
+from railbed.model.reading import Output
 from railbed.model.record import Measurement
 from railbed.store import open_run
 from railbed.store.tensorboard import TensorBoardLogs
-from railbed.transport.record import Recorder
+from railbed.transport.record import OutputRecorder
 from tests.support.events import event
 from tests.support.strangers import as_stranger, open_folder
 
@@ -47,7 +47,7 @@ def test_a_run_is_for_its_user_alone(tmp_path: Path, monkeypatch: pytest.MonkeyP
             run.append(record)
             logs.take(record)
         logs.close()
-        with Recorder(run.raw) as recorder:
+        with OutputRecorder(run.raw) as recorder:
             output = Output(device="a", key="k", command="c", stdout=b"", stderr=b"", exit=0, sent=0.0, received=0.0)
             recorder.store(output)
         run.finish("done", 0)
@@ -57,7 +57,7 @@ def test_a_run_is_for_its_user_alone(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_a_recording_is_for_its_user_alone(tmp_path: Path) -> None:
     keep_cluster(tmp_path / "recording", "nodes: {}")
-    with Recorder(tmp_path / "recording") as recorder:
+    with OutputRecorder(tmp_path / "recording") as recorder:
         recorder.store_error("a", "Unreachable", "no answer")
     expect_private(tmp_path / "recording")
 
@@ -74,7 +74,7 @@ def test_a_run_does_not_write_through_a_link(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "victim").write_text("precious")
     (tmp_path / "a" / "index.jsonl").symlink_to(tmp_path / "victim")
-    with Recorder(tmp_path) as recorder, pytest.raises(UsageError, match="symbolic link"):
+    with OutputRecorder(tmp_path) as recorder, pytest.raises(UsageError, match="symbolic link"):
         recorder.store_error("a", "Unreachable", "no answer")
     assert (tmp_path / "victim").read_text() == "precious"
 

@@ -10,10 +10,9 @@ import pytest
 from railbed import probes
 from railbed.catalog import _modules, collect
 from railbed.model.cluster import Policy
-from railbed.model.output import Output
 from railbed.model.probe import Probe
-from railbed.model.reading import DeviceFacts, DeviceFailure, Known, Unknown
-from railbed.parsing.shell import quote_path
+from railbed.model.reading import DeviceFacts, DeviceFailure, Known, Output, Unknown
+from railbed.parsing.text import quote_path
 from railbed.probes import ip_link
 from railbed.probes.outputs import parse_output
 

@@ -13,13 +13,11 @@ from pathlib import Path
 import pytest
 
 from railbed.cli.screens import progress as line_module
-from railbed.cli.screens.activity import Activity
-from railbed.cli.screens.base import Screen
-from railbed.cli.screens.json import JsonScreen
-from railbed.cli.screens.progress import PLAIN_SECONDS, ProgressLine, fitted, working
-from railbed.model.progress import progress
+from railbed.cli.screens.base import JsonScreen, Screen
+from railbed.cli.screens.progress import PLAIN_SECONDS, Activity, ProgressLine, fitted, working
+from railbed.model import text
+from railbed.model.events.general import progress
 from railbed.model.record import Event, Measurement
-from railbed.model.text import amount
 from tests.support.events import event
 
 HANG = 20.0
@@ -130,7 +128,7 @@ def test_what_devices_say_does_not_steer_the_terminal(activity: Activity) -> Non
 
 @pytest.mark.parametrize(("seconds", "shown"), [(0, "0:00"), (65.4, "1:05"), (3600, "1:00:00")])
 def test_times(seconds: float, shown: str) -> None:
-    assert amount.clock(seconds) == shown
+    assert text.clock(seconds) == shown
 
 
 def test_a_line_is_cut_before_the_last_column() -> None:

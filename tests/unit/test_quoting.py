@@ -12,14 +12,12 @@ from typing import Any
 
 import pytest
 
-from railbed.bench.measure.script import wrap
-from railbed.bench.tool import End, Tool, ToolCall, ToolSettings
-from railbed.bench.toolset import all_tools
+from railbed.bench.exchange import wrap
+from railbed.bench.tool import End, Tool, ToolCall, ToolSettings, all_tools
 from railbed.capture.node import recorder
 from railbed.check.book import CHECK_BOOK
 from railbed.cli.slurm.watchdogs import watchdog_command
-from railbed.configure.persist.network import PortSettings, network_files
-from railbed.configure.persist.unit import read_unit, render_unit
+from railbed.configure.persist import PortSettings, network_files, read_unit, render_unit
 from railbed.configure.plan import DevicePlan, Plan
 from railbed.configure.planned import PlannedFix
 from railbed.configure.render import rendered_files
@@ -31,14 +29,13 @@ from railbed.launch.files.ship import module_command
 from railbed.model.cluster import Cluster, Node, Port, Rail, Training
 from railbed.model.cluster.part import Part
 from railbed.model.fix import FileStep, Fix, Persistence, RunStep, run
-from railbed.model.pairs import pairs_of
-from railbed.model.probe import PairTest
+from railbed.model.probe import PairTest, pairs_of
 from railbed.model.reading import Known
 from railbed.probes.boot_config import UNIT, BootConfig
 from railbed.probes.outputs import all_probes
 from railbed.rules.engine import judge
 from railbed.rules.site import Site
-from railbed.train.capacity.libraries import missing_libraries_command
+from railbed.train.capacity.fit import missing_libraries_command
 from tests.support.rulecase import CASES, load_yaml, site_of
 from tests.support.shellwords import Shell
 

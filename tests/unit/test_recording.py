@@ -14,9 +14,9 @@ import pytest
 
 from railbed.cli.verbs.parse import parse_command
 from railbed.errors import LoginRefused, Unreachable, UsageError
-from railbed.model.output import Output
+from railbed.model.reading import Output
 from railbed.transport.base import Command, Target
-from railbed.transport.record import INDEX, Recorder, recording_connector
+from railbed.transport.record import INDEX, OutputRecorder, recording_connector
 from railbed.transport.replay import replay_connector
 
 ODD_TIMES: list[Any] = ["soon", None, True, [], 10**400]
@@ -57,7 +57,7 @@ async def replay(folder: Path, *keys: str) -> list[Output]:
 
 async def test_commands_of_every_few_seconds_are_not_recorded(tmp_path: Path) -> None:
     recorded = recording(tmp_path / "first", LINE)
-    connect = recording_connector(replay_connector(recorded), Recorder(tmp_path / "second"))
+    connect = recording_connector(replay_connector(recorded), OutputRecorder(tmp_path / "second"))
     async with connect(Target(name="a", host="a")) as transport:
         command = Command(key="ip_link", script="", recorded=False)
         assert [output.stdout async for output in transport.run([command])] == [b"[]"]
@@ -67,7 +67,7 @@ async def test_commands_of_every_few_seconds_are_not_recorded(tmp_path: Path) ->
 async def test_what_was_kept_comes_back(tmp_path: Path) -> None:
     first = output(stderr=b"warning")
     second = output(stdout=b"[1]", exit=None, failure="took too long", truncated=True)
-    with Recorder(tmp_path) as recorder:
+    with OutputRecorder(tmp_path) as recorder:
         recorder.store(first)
         recorder.store(second)
     assert await replay(tmp_path, "ip_link", "ip_link") == [first, second]
@@ -76,14 +76,14 @@ async def test_what_was_kept_comes_back(tmp_path: Path) -> None:
 
 
 async def test_an_error_comes_back(tmp_path: Path) -> None:
-    with Recorder(tmp_path) as recorder:
+    with OutputRecorder(tmp_path) as recorder:
         recorder.store_error("a", "LoginRefused", "a said no: key \udcff", hint="ask")
     with pytest.raises(LoginRefused, match="a said no"):
         await replay(tmp_path)
 
 
 async def test_secrets_stay_out_of_every_file(tmp_path: Path) -> None:
-    with Recorder(tmp_path) as recorder:
+    with OutputRecorder(tmp_path) as recorder:
         recorder.store(
             output(stdout=b"HF_TOKEN=hunter2", stderr=b'password: "hunter2 x"', command="API_KEY=hunter2 ip")
         )
@@ -159,7 +159,7 @@ def few_files() -> Iterator[None]:
 
 @pytest.mark.usefixtures("few_files")
 def test_more_devices_than_a_process_may_open_files(tmp_path: Path) -> None:
-    with Recorder(tmp_path) as recorder:
+    with OutputRecorder(tmp_path) as recorder:
         for number in range(64):
             recorder.store(output(f"n{number}"))
     assert len(list(tmp_path.glob(f"*/{INDEX}"))) == 64
@@ -168,7 +168,7 @@ def test_more_devices_than_a_process_may_open_files(tmp_path: Path) -> None:
 def test_a_full_disk_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("railbed.transport.record.for_us_alone", lambda _, flags: os.open("/dev/full", flags))
     sentence = f"^cannot record to {tmp_path}: the disk is full$"
-    with Recorder(tmp_path) as recorder:
+    with OutputRecorder(tmp_path) as recorder:
         with pytest.raises(UsageError, match=sentence) as caught:
             recorder.store(output())
         assert caught.value.hint

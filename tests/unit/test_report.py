@@ -14,14 +14,13 @@ import pytest
 
 from railbed.errors import UsageError
 from railbed.model.record import Event, Finding, Measurement, Record, Verdict
-from railbed.model.text.printable import clean
+from railbed.model.text import clean
 from railbed.present.wording import JOIN, counted, listed, percent, plural, seconds, size
 from railbed.report import describe, read
-from railbed.report.blocks import Entries, Facts, Figure, Table, Text
-from railbed.report.catalogue import all_sections
+from railbed.report.blocks import Entries, Facts, Figure, TableBlock, TextBlock
+from railbed.report.document import all_sections
 from railbed.report.formats.data import as_json
-from railbed.report.formats.downsample import MOST, downsample
-from railbed.report.formats.html import _policy, as_html
+from railbed.report.formats.html import MOST, _policy, as_html, downsample
 from railbed.report.formats.markdown import as_markdown
 from railbed.report.reading.history import restarts
 from railbed.report.reading.run import RunData
@@ -424,16 +423,16 @@ def test_a_step_that_compiles_does_not_hide_the_others() -> None:
     records = [measured("step_seconds", step, long.get(step, 0.2)) for step in range(1, 9)]
     records += [measured("forward_seconds", step, long.get(step, 0.1)) for step in range(1, 9)]
     words, _, table = time.show(read(plain_run(records))) or ()
-    assert isinstance(words, Text)
+    assert isinstance(words, TextBlock)
     assert words.text.startswith("Not drawn: step 1, ")
     assert "(25.0 s)" in words.text.replace(JOIN, " ")
-    assert isinstance(table, Table)
+    assert isinstance(table, TableBlock)
     assert [str(cell).replace(JOIN, " ") for cell in table.rows[0]] == ["forward", "100 ms", "50.0 %"]
 
 
 def test_time_that_no_part_accounts_for_is_shown() -> None:
     records = [measured(name, 1, value) for name, value in (("step_seconds", 1.0), ("forward_seconds", 0.4))]
-    table = next(block for block in time.show(read(plain_run(records))) or () if isinstance(block, Table))
+    table = next(block for block in time.show(read(plain_run(records))) or () if isinstance(block, TableBlock))
     assert [(row[0], str(row[2]).replace(JOIN, " ")) for row in table.rows] == [
         ("forward", "40.0 %"),
         ("not accounted for", "60.0 %"),
@@ -443,7 +442,7 @@ def test_time_that_no_part_accounts_for_is_shown() -> None:
 
 def test_what_was_not_measured_is_unknown_and_not_zero() -> None:
     run = read(plain_run([measured("step_seconds", 1, 1.0)]))
-    table = next(block for block in ranks.show(run) or () if isinstance(block, Table))
+    table = next(block for block in ranks.show(run) or () if isinstance(block, TableBlock))
     assert [str(cell) for cell in table.rows[0][5:]] == ["unknown"] * 5
     run = read(plain_run([measured("mfu", 1, 0.4)]))
     facts = next(block for block in speed.show(run) or () if isinstance(block, Facts))
@@ -473,7 +472,7 @@ def test_how_the_batch_is_shared_is_reported() -> None:
 
 def test_simulated_numbers_say_so() -> None:
     run = read(plain_run([Measurement(name="bandwidth", value=5.0, unit="Gbit/s", source="simulated")]))
-    table = next(block for block in method.show(run) or () if isinstance(block, Table))
+    table = next(block for block in method.show(run) or () if isinstance(block, TableBlock))
     assert table.rows[0][1] == "simulated"
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from railbed.model.statistics import median
-from railbed.report.compare.judge import FEW, SAME, SCATTERED, blocks, distance, factor, judge
+from railbed.report.compare.comparison import FEW, SAME, SCATTERED, blocks, distance, factor, judge
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 samples = st.lists(finite, min_size=1, max_size=12)

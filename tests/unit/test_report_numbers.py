@@ -8,10 +8,10 @@ from statistics import median
 
 import pytest
 
-from railbed.cli.screens.train_summary import TrainSummary
+from railbed.cli.screens.train import TrainSummary
 from railbed.model.record import Measurement, Record
 from railbed.report import describe, read
-from railbed.report.blocks import Facts, Figure, Table, Value
+from railbed.report.blocks import Facts, Figure, TableBlock, Value
 from railbed.report.document import Report, all_blocks
 from railbed.report.reading.metrics import metrics
 from tests.support.events import event
@@ -71,7 +71,7 @@ def facts(document: Report, section: str) -> dict[str, object]:
 def rows(document: Report, section: str, column: str) -> dict[str, float]:
     """Return a column of a section's table by what stands in front."""
     (part,) = [part for part in document.parts if part.name == section]
-    (table,) = [block for block in part.blocks if isinstance(block, Table)]
+    (table,) = [block for block in part.blocks if isinstance(block, TableBlock)]
     at = list(table.columns).index(column)
     values = {}
     for row in table.rows:

@@ -20,8 +20,8 @@ from railbed.fleet import Fleet, read_facts
 from railbed.launch.supervise import GaveUp
 from railbed.model import events
 from railbed.model.cluster import Cluster
-from railbed.model.output import Output
 from railbed.model.probe import PairTest
+from railbed.model.reading import Output
 from railbed.model.record import Finding, Record, Verdict
 from railbed.probes import ip_addr, ip_link
 from railbed.transport.base import Command, Program, Target, targets_of

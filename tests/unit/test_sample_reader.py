@@ -22,7 +22,7 @@ import pytest
 
 from railbed.fleet.node_program import FETCH
 from railbed.fleet.sample.node import ethtool, files, nvml, peers, qdisc, reader, sockets
-from railbed.fleet.sample.program import READER, order
+from railbed.fleet.sample.nodes import READER, order
 from railbed.parsing.counters import RDMA, Answer, Greeting, LayoutLine, Row, parse_line
 from railbed.transport import netlink
 

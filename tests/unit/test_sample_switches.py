@@ -14,7 +14,7 @@ from railbed.errors import Unreachable
 from railbed.fleet.sample import sample, switches
 from railbed.model import events
 from railbed.model.meters import METERS, Sample, SeriesKey
-from railbed.model.output import Output
+from railbed.model.reading import Output
 from railbed.model.record import Event
 from railbed.transport.base import Command
 from switchlab.nexus.model.switch import Switch as Emulated

@@ -18,7 +18,7 @@ from railbed.fleet.sample.intake import Intake
 from railbed.fleet.sample.node import traffic
 from railbed.fleet.sample.node.owners import Owners
 from railbed.fleet.sample.node.traffic import LEAST_BYTES, NAMED_BYTES, PortTraffic, TrafficCounter
-from railbed.fleet.sample.rows import ReaderState, RowReader
+from railbed.fleet.sample.nodes import ReaderState, RowReader
 from railbed.model import events
 from railbed.model.record import Event
 from railbed.parsing.counters import ForeignConnection

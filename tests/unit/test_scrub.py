@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from railbed.model.text.scrub import scrub
+from railbed.model.private import scrub
 
 
 @pytest.mark.parametrize(

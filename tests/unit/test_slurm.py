@@ -16,10 +16,9 @@ from railbed.cli.slurm.allocation import Allocation
 from railbed.errors import ClusterFileError, Gone, ProgramRefused, RailbedError, ToolMissing, Unreachable, UsageError
 from railbed.launch.fabric import fabric_of
 from railbed.model.cluster import Cluster, Gpu, Login, Node
-from railbed.parsing.gres import gpus_of, parse_gres, step_options
 from railbed.transport.base import Command, Target, targets_of
 from railbed.transport.connect import live_connector
-from railbed.transport.slurm import SlurmJob, complaint, lost_nodes, read_job
+from railbed.transport.slurm import SlurmJob, complaint, gpus_of, lost_nodes, parse_gres, read_job, step_options
 
 NODES = """\
 NodeName=a1 Arch=aarch64 CoresPerSocket=1 CPUTot=4 NodeAddr=127.0.0.1 NodeHostName=a1 State=ALLOCATED ThreadsPerCore=1

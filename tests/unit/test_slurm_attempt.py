@@ -13,8 +13,7 @@ import pytest
 
 from railbed.api.running import LeftEarly
 from railbed.cli.slurm import attempt as module
-from railbed.cli.slurm.attempt import NoProgress, NotRequeued, this_attempt
-from railbed.cli.slurm.history import read_history
+from railbed.cli.slurm.attempt import NoProgress, NotRequeued, read_history, this_attempt
 from railbed.errors import CheckpointDamaged, Unreachable
 from railbed.fleet import Fleet
 from railbed.launch.files.ship import parcel

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from railbed.cli.slurm import jobs, stop
-from railbed.cli.slurm.follow import NeverStarts, follow_job
-from railbed.cli.slurm.obstacles import OBSTACLES, obstacle
+from railbed.cli.background import stop
+from railbed.cli.background.attach import NeverStarts, follow_job
+from railbed.cli.slurm import jobs
+from railbed.cli.slurm.jobs import OBSTACLES, obstacle
 from railbed.store import new_run, summary_of
 from railbed.store.submitted import note_job
 from railbed.transport.queue import JobDetails, QueuedJob

@@ -8,7 +8,7 @@ import pytest
 
 from railbed import clusterfile
 from railbed.api.train.earlier import EarlierRun
-from railbed.cli.verbs.train.resume import site_of
+from railbed.cli.verbs.train.start import site_of
 from railbed.errors import UsageError
 from railbed.model.cluster import Cluster, Login, Node
 from railbed.store import open_run

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from railbed.errors import UsageError
-from railbed.store.lock import only_one
+from railbed.store.run_lock import only_one
 
 ADDRESSES = ("10.0.0.1", "10.0.0.2")
 
@@ -35,7 +35,7 @@ def test_a_second_run_on_any_of_the_devices_is_refused_and_names_the_first(tmp_p
 HOLD = f"""
 import signal
 from pathlib import Path
-from railbed.store.lock import only_one
+from railbed.store.run_lock import only_one
 with only_one("configure", {ADDRESSES}, Path("runs", "run-1")):
     print("held", flush=True)
     signal.pause()

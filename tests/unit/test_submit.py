@@ -11,7 +11,7 @@ import pytest
 
 from railbed.cli.background.runs import to_resume
 from railbed.cli.slurm.script import JobRequest, batch_script
-from railbed.cli.verbs.submit.words import split_resume
+from railbed.cli.verbs.submit import split_resume
 from railbed.errors import UsageError
 from railbed.store import RunSummary
 from tests.support.cli import railbed

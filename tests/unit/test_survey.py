@@ -17,9 +17,8 @@ from railbed.check.run import check
 from railbed.errors import TimedOut
 from railbed.fleet import Fleet, read_facts
 from railbed.model.cluster import Cluster
-from railbed.model.output import Output
 from railbed.model.probe import PairTest
-from railbed.model.reading import Known
+from railbed.model.reading import Known, Output
 from railbed.model.record import Finding
 from railbed.probes import memory, ping_mtu, rendezvous
 from railbed.transport.base import Command, Program, Target, targets_of

@@ -21,9 +21,8 @@ from railbed.errors import ClusterFileError, ParseError, Unreachable
 from railbed.fleet import Fleet, survey
 from railbed.model.cluster import Cluster, Node, Port, Rail, Switch, SwitchPort
 from railbed.model.events import ClusterBuilt
-from railbed.model.output import Output
 from railbed.model.probe import Probe
-from railbed.model.reading import DeviceFacts
+from railbed.model.reading import DeviceFacts, Output
 from railbed.model.record import Event, Finding
 from railbed.probes import hostname
 from railbed.rules.engine import judge
@@ -32,7 +31,7 @@ from railbed.rules.rule import Rule
 from railbed.rules.site import CableView, Site, SwitchPortView, SwitchView
 from railbed.transport.base import Command, Connector, Program, Target, Transport, targets_of
 from railbed.transport.connect import live_connector
-from railbed.transport.record import Recorder, recording_connector
+from railbed.transport.record import OutputRecorder, recording_connector
 from railbed.transport.replay import replay_connector
 
 DOC = "T.\n\nWhat\n----\nw\n\nWhy\n---\ny\n\nFix\n---\nf\n\nSource\n------\ns\n"
@@ -171,7 +170,7 @@ async def test_a_probe_is_read_on_the_devices_it_runs_on_and_rules_judge_them() 
 
 
 async def test_a_switch_is_recorded_and_replayed_like_a_node(tmp_path: Path) -> None:
-    connect = recording_connector(Devices(PRINTED).connect, Recorder(tmp_path))
+    connect = recording_connector(Devices(PRINTED).connect, OutputRecorder(tmp_path))
     await read(connect, cluster(), NODE_MTU, SWITCH_MTU)
     facts = await read(replay_connector(tmp_path), cluster(host=None), NODE_MTU, SWITCH_MTU)
     assert shown(list(judge(CHECK_BOOK, Site(cluster(), facts), CHECKS))) == JUDGED

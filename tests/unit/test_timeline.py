@@ -12,7 +12,7 @@ import pytest
 from railbed.cli.verbs.diagnose.show import step_text
 from railbed.diagnose.book import DIAGNOSE_BOOK
 from railbed.diagnose.evidence import Evidence
-from railbed.diagnose.shared.silences import parts_of
+from railbed.diagnose.shared.steps import parts_of
 from railbed.errors import UsageError
 from railbed.model import events
 from railbed.model.cluster import Cluster
@@ -20,10 +20,10 @@ from railbed.model.meters import Sample, SeriesKey
 from railbed.model.record import WRONG, Finding, Measurement, Verdict
 from railbed.rules.engine import judge
 from railbed.store import OpenRun, open_run
-from railbed.store.notes import note_in_runs
 from railbed.store.series import SeriesWriter
 from railbed.store.timeline import Mark, StepAt, Timeline
-from railbed.store.timeline.samples import Samples
+from railbed.store.timeline.samples import SampledMeasurements
+from railbed.store.writing import note_in_runs
 
 RX = SeriesKey("node1", "net_rx_bytes", "eth1")
 MEMORY = SeriesKey("node1", "memory_used_bytes")
@@ -265,7 +265,7 @@ def test_long_spans_are_drawn_from_rollups(run: OpenRun) -> None:
 def test_samples_are_printed_on_after_the_clock_was_set_back(run: OpenRun, monkeypatch: pytest.MonkeyPatch) -> None:
     begin = time.time()
     timeline = Timeline(run.folder)
-    printed = Samples(timeline, 1.0)
+    printed = SampledMeasurements(timeline, 1.0)
     for clock, memory in ((0.0, 5), (-3600.0, 777)):
         with SeriesWriter(run.folder) as writer:
             for second in range(10):

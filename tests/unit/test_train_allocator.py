@@ -10,7 +10,7 @@ SIZE = 100_000_000
 HELD = """
 import ctypes, os, sys
 from pathlib import Path
-from railbed.train.worker.allocator import keep_freed_memory
+from railbed.train.worker.hardware import keep_freed_memory
 
 SIZE = int(sys.argv[1])
 library = ctypes.CDLL(None)

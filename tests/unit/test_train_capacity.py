@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from railbed.model.cluster import Gpu, Node
-from railbed.model.output import Output
-from railbed.model.reading import DeviceFacts, Known, Unknown
+from railbed.model.reading import DeviceFacts, Known, Output, Unknown
 from railbed.probes import gpu, memory
 from railbed.train.capacity.estimate import micro_limit
 from railbed.train.capacity.memory import Room, advice, fit_of, refusal, room_of

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from railbed.train.recipe import Recipe
-from railbed.train.worker.parallel.compression import Compressor
+from railbed.train.worker.parallel.gradients import Compressor
 from railbed.train.worker.schedule import Schedule
 from tests.support.smallmodel import recipe
 

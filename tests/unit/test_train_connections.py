@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from railbed.model.span import Range
+from railbed.model.statistics import Range
 from railbed.train.network.connections import (
     SENT_AT,
     SOCKET,

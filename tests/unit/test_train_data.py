@@ -14,7 +14,7 @@ from railbed.train.data import tokenizer as tokens
 from railbed.train.data.prepare import prepare, standard_library
 from railbed.train.models.gpt import GptSettings
 from railbed.train.recipe import Data, Recipe
-from railbed.train.worker.io.tokenfile import Tokens
+from railbed.train.worker.io.corpus import Tokens
 
 TEXT = "the quick brown fox jumps over the lazy dog; naïve café\n" * 40
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from railbed.model.record import Event, Finding, Measurement, Record, Verdict
-from railbed.train.progress.downtime import Downtime
-from railbed.train.progress.outcome import Ending
+from railbed.train.progress.steps import Downtime, TrainingEnd
 from tests.support.events import event
 
 
@@ -94,7 +93,7 @@ def test_restarts_before_the_first_is_made_good_are_one_account(story: Story) ->
 
 
 def finished(*records: Record) -> Event | None:
-    ending = Ending(["node1", "node2"])
+    ending = TrainingEnd(["node1", "node2"])
     for record in records:
         ending.add_record(record)
     return ending.event()

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from railbed.train.progress.idle import IdleTimes
+from railbed.train.progress.steps import IdleTimes
 
 
 def progress(step: int, exposed: object) -> dict[str, object]:

@@ -11,8 +11,8 @@ from railbed.model import events
 from railbed.train.data.prepare import prepare
 from railbed.train.progress.records import records_of
 from railbed.train.recipe import Recipe
-from railbed.train.worker.evaluate import validation_loss
 from railbed.train.worker.memory import MicroBatches, is_out_of_memory, savings
+from railbed.train.worker.schedule import validation_loss
 from tests.support.basemodels import tuning, write_base, write_conversations
 from tests.support.smallmodel import recipe, write_tokens
 from tests.support.threads import Trainer, together

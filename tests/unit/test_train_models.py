@@ -16,7 +16,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F  # noqa: N812
 
-from railbed.collective.single import SingleRank
+from railbed.collective.group import SingleRank
 from railbed.errors import CheckpointDamaged, RecipeError
 from railbed.launch.messages import Messages
 from railbed.train import recipes
@@ -30,10 +30,10 @@ from railbed.train.spec import TrainSpec
 from railbed.train.state.checkpoints import survey
 from railbed.train.worker import optimiser as adamw
 from railbed.train.worker.io.convert import model_of
+from railbed.train.worker.io.corpus import Tokens
 from railbed.train.worker.io.export import export
 from railbed.train.worker.io.saver import Saver
 from railbed.train.worker.io.tensorfile import read_tensors
-from railbed.train.worker.io.tokenfile import Tokens
 from railbed.train.worker.memory import MicroBatches
 from railbed.train.worker.models.base import BuildOptions, LanguageModel, build_model
 from railbed.train.worker.models.sample import generate

@@ -11,10 +11,10 @@ from railbed.errors import RankFailed
 from railbed.train.data.prepare import prepare
 from railbed.train.precision import format_of_card
 from railbed.train.recipe import Recipe
-from railbed.train.worker import lossscale
-from railbed.train.worker import precision as choice
-from railbed.train.worker.lossscale import FIRST, LossScale
-from railbed.train.worker.precision import format_on, processor_has
+from railbed.train.worker import hardware as choice
+from railbed.train.worker import memory
+from railbed.train.worker.hardware import format_on, processor_has
+from railbed.train.worker.memory import FIRST, LossScale
 from tests.support.basemodels import tuning, write_base, write_conversations
 from tests.support.smallmodel import recipe, write_tokens
 from tests.support.threads import Trainer, together
@@ -62,7 +62,7 @@ def test_a_processor_computes_in_16_bits_only_if_it_has_instructions_for_them(
 
 
 def test_the_factor_falls_at_once_and_rises_slowly(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lossscale, "CALM_STEPS", 3)
+    monkeypatch.setattr(memory, "CALM_STEPS", 3)
     scale = LossScale()
     scale.use()
     norms = (1.0, float("inf"), float("nan"), 1.0, 1.0, 1.0, 1.0)

@@ -13,20 +13,19 @@ from hypothesis import strategies as st
 from railbed.launch.fabric import NodeFabric
 from railbed.model.cluster import Cluster
 from railbed.model.record import Event, Finding, Measurement, Verdict
-from railbed.model.span import STUCK, WRAP, Range, grown
+from railbed.model.statistics import STUCK, WRAP, Range, grown
 from railbed.train.network.ledger import Ledger, must_be_rdma
-from railbed.train.network.proof import NodeTraffic, RailBytes, node_traffic
-from railbed.train.network.sent_bytes import (
+from railbed.train.network.tcp import (
     ETHERNET_BYTES,
     CounterReading,
     InterfaceReading,
     PortSentBytes,
     SentBytes,
+    TcpReading,
     path_mtu,
     sent_between,
 )
-from railbed.train.network.tcp import TcpReading
-from railbed.train.network.verdict import finding, in_short
+from railbed.train.network.verdict import NodeTraffic, RailBytes, finding, in_short, node_traffic
 from railbed.train.worker.observe.counters import read_counters
 
 GB = 10**9

@@ -9,7 +9,7 @@ import pytest
 from railbed.api.tally import Conclusion, Tally, conclude
 from railbed.cli.screens.train import TrainScreen
 from railbed.model.record import Finding, Measurement, Record, Verdict
-from railbed.train.progress.outcome import Ending
+from railbed.train.progress.steps import TrainingEnd
 from tests.support.events import event
 
 
@@ -56,7 +56,7 @@ def test_what_changed_before_a_restart_is_one_line_and_does_not_decide_the_exit_
     checked = event(name="restart_checked", message=cause, data={"generation": 1, "failed": 1})
     shown(event(name="restart", message="no step for 4.5 s"), changed, checked)
     assert [line.strip() for line in capsys.readouterr().err.splitlines() if "MTU" in line] == [cause]
-    tally, ending = Tally(), Ending([])
+    tally, ending = Tally(), TrainingEnd([])
     tally.count(changed)
     ending.add_record(changed)
     assert (conclude(tally), ending.event()) == (Conclusion(0), None)

@@ -12,8 +12,7 @@ from railbed.launch.placement import Placement
 from railbed.model import events
 from railbed.train.progress.records import records_of
 from railbed.train.ranks import names_of, shares_of
-from railbed.train.shares.balance import FIRST_REVIEW, SETTLING, Balance, Split, costly
-from railbed.train.shares.wording import cost_words, split_words
+from railbed.train.shares import FIRST_REVIEW, SETTLING, Balance, Split, cost_words, costly, split_words
 
 PACE = st.floats(1e-6, 1e3)
 

@@ -20,9 +20,9 @@ from railbed.train.models.find import family_of
 from railbed.train.models.gpt import GptSettings
 from railbed.train.recipe import Optimiser
 from railbed.train.state.checkpoints import sealed
+from railbed.train.worker.io.corpus import Tokens
 from railbed.train.worker.io.export import export
 from railbed.train.worker.io.tensorfile import read_tensors, write_tensors
-from railbed.train.worker.io.tokenfile import Tokens
 from railbed.train.worker.models.base import BuildOptions
 from railbed.train.worker.models.gpt import Gpt
 from railbed.train.worker.models.loss import next_token_loss

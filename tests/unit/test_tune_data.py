@@ -22,7 +22,7 @@ from railbed.train.data.rows import Document, pack
 from railbed.train.data.sampling import deal_by_size
 from railbed.train.data.show import sequences
 from railbed.train.recipe import Recipe
-from railbed.train.worker.io.rowfile import IGNORED, Rows, open_tokens
+from railbed.train.worker.io.corpus import IGNORED, Rows, open_tokens
 from tests.support.basemodels import TEMPLATE, conversation, tuning, write_conversations, write_tokenizer
 
 CONFIG = {"architectures": ["LlamaForCausalLM"], "vocab_size": 320, "max_position_embeddings": 128}

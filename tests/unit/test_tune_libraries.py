@@ -12,7 +12,7 @@ from railbed.errors import ToolMissing
 from railbed.fleet import Fleet
 from railbed.model.cluster import Cluster
 from railbed.train import recipes
-from railbed.train.capacity import libraries
+from railbed.train.capacity import fit
 from railbed.transport.base import targets_of
 from railbed.transport.connect import live_connector
 
@@ -25,7 +25,7 @@ def here(python: str) -> Cluster:
 
 async def require(cluster: Cluster, recipe: str) -> None:
     async with live_connector() as connect, Fleet(targets_of(cluster), connect, timeout=60.0) as fleet:
-        await libraries.require_libraries(cluster, fleet, recipes.load(recipe))
+        await fit.require_libraries(cluster, fleet, recipes.load(recipe))
 
 
 async def test_a_node_that_has_them_is_silent() -> None:

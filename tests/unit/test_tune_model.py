@@ -16,7 +16,7 @@ from railbed.train.base.folder import read_folder
 from railbed.train.data.prepare import prepare
 from railbed.train.models.pretrained import PretrainedSettings
 from railbed.train.recipe import Recipe
-from railbed.train.worker.io.rowfile import Rows, open_tokens
+from railbed.train.worker.io.corpus import Rows, open_tokens
 from railbed.train.worker.models.base import BuildOptions, build_model
 from railbed.train.worker.models.pretrained import Pretrained
 from tests.support.basemodels import KINDS, tuning, write_base, write_conversations
@@ -191,8 +191,7 @@ def test_exported_adapters_are_the_same_in_plain_peft(
     bases: dict[str, Path], chats: Path, tmp_path: Path, kind: str, lora: dict[str, Any]
 ) -> None:
     from railbed.train.spec import TrainSpec
-    from railbed.train.worker.io.export import export_adapter
-    from railbed.train.worker.io.origin import origin_of
+    from railbed.train.worker.io.export import export_adapter, origin_of
 
     recipe, tokens = prepared(bases[kind], chats, model={"lora": lora})
     trainer = Trainer.of(recipe, tokens)

@@ -14,7 +14,7 @@ import pytest
 import torch
 import transformers
 
-from railbed.collective.single import SingleRank
+from railbed.collective.group import SingleRank
 from railbed.launch.messages import Messages
 from railbed.model.record import Measurement
 from railbed.report import describe, read
@@ -24,7 +24,7 @@ from railbed.train.recipe import Recipe
 from railbed.train.spec import ResumeSource, TrainSpec
 from railbed.train.state.checkpoints import survey
 from railbed.train.worker.io.convert import convert
-from railbed.train.worker.io.rowfile import IGNORED, Rows, open_tokens
+from railbed.train.worker.io.corpus import IGNORED, Rows, open_tokens
 from railbed.train.worker.loop import TrainingLoop
 from tests.support.basemodels import tuning, write_base, write_conversations
 from tests.support.runs import plain_run

@@ -13,7 +13,7 @@ import pytest
 
 from railbed.errors import UsageError
 from railbed.model import events
-from railbed.model.events.configure import Outcome
+from railbed.model.events.runs import Outcome
 from railbed.model.fix import Fix, Persistence, run
 from railbed.store import open_run, proof, undo
 from railbed.store.proof import prove

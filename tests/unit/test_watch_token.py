@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from railbed.cli.verbs.watch.token import own_token, read_token
+from railbed.cli.verbs.watch.view import own_token, read_token
 from railbed.errors import UsageError
 
 

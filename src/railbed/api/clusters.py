@@ -14,7 +14,7 @@ from railbed.api.thread import run_apart
 from railbed.errors import UsageError
 from railbed.model.cluster import Cluster
 from railbed.model.limits import DEVICE_SECONDS
-from railbed.model.text.paths import exists
+from railbed.model.text import exists
 from railbed.present.commands import DEFAULT_CLUSTER
 
 ClusterLike = Cluster | str | os.PathLike[str] | None

@@ -19,11 +19,11 @@ from railbed.model import events
 from railbed.model.cluster import Cluster
 from railbed.model.private import for_us_alone
 from railbed.model.record import Record
-from railbed.model.text.paths import exists, is_folder
+from railbed.model.text import exists, is_folder
 from railbed.store import OpenRun, Status, Store, open_run
 from railbed.transport.base import Connector, targets_of
 from railbed.transport.connect import live_connector
-from railbed.transport.record import Recorder, recording_connector
+from railbed.transport.record import OutputRecorder, recording_connector
 from railbed.transport.replay import replay_connector
 
 Work = Callable[[Fleet], AsyncGenerator[Record, None]]
@@ -169,7 +169,7 @@ def start_verb(
 async def _connector(reach: Reach, run: OpenRun) -> AsyncIterator[Connector]:
     with ExitStack() as stack:
         folders = [run.raw, *([reach.record] if reach.record else [])]
-        recorders = [stack.enter_context(Recorder(folder)) for folder in folders]
+        recorders = [stack.enter_context(OutputRecorder(folder)) for folder in folders]
         if reach.replay:
             yield recording_connector(replay_connector(recording_folder(reach.replay)), *recorders)
         else:

@@ -9,10 +9,10 @@ from pathlib import Path
 from railbed import clusterfile
 from railbed.errors import UsageError
 from railbed.model.cluster import LOCAL_HOST, Cluster, Node
-from railbed.model.text.paths import exists, is_folder
+from railbed.model.text import exists, is_folder
 from railbed.present.commands import DEFAULT_CLUSTER
+from railbed.store.find import cluster_to_act_on
 from railbed.store.run import ABOUT
-from railbed.store.run_cluster import cluster_to_act_on
 
 LOCAL_NAME = "local"
 

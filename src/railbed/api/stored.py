@@ -22,7 +22,7 @@ from railbed.store import (
     summary_of,
     to_line,
 )
-from railbed.store.run_cluster import cluster_to_read
+from railbed.store.find import cluster_to_read
 
 R = TypeVar("R", Finding, Measurement, Change, Event)
 COLUMNS = ("time", "name", "value", "unit", "source")
@@ -108,9 +108,9 @@ class Run:
         """
         # Imported here because numpy is slow to load, and many runs have no samples.
         from railbed.store.timeline import Timeline
-        from railbed.store.timeline.samples import Samples
+        from railbed.store.timeline.samples import SampledMeasurements
 
-        yield from Samples(Timeline(self.folder), interval).complete(all_of_it=self.status != "running")
+        yield from SampledMeasurements(Timeline(self.folder), interval).complete(all_of_it=self.status != "running")
 
     def _all(self, kind: type[R], name: str = "") -> list[R]:
         names = [name] if name else []

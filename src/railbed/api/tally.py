@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from railbed.api.exits import DEVICE, FOUND, OK, USER
 from railbed.model import events
 from railbed.model.record import Change, Finding, Measurement, Record, Verdict
-from railbed.model.text.amount import plural
+from railbed.model.text import plural
 
 
 @dataclass(frozen=True, slots=True)

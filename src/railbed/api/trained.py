@@ -14,11 +14,10 @@ from railbed.api.site import built_in_local
 from railbed.api.stored import Run
 from railbed.errors import UsageError
 from railbed.model.cluster import Cluster
-from railbed.model.text.paths import expand_home, is_file, is_folder
+from railbed.model.text import expand_home, is_file, is_folder
 from railbed.store import NEWEST, Store, find_run, summary_of
-from railbed.store.find import begun, jobs_in_progress
+from railbed.store.find import begun, cluster_to_act_on, jobs_in_progress
 from railbed.store.run import ABOUT
-from railbed.store.run_cluster import cluster_to_act_on
 from railbed.store.submitted import job_of
 from railbed.train.base.files import CONFIG
 from railbed.train.results.adapter import is_adapter

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from railbed.bench import rules
-from railbed.bench.judge.baseline import Baseline
+from railbed.bench.baseline import Baseline
 from railbed.bench.site import BenchSite
 from railbed.model.record import Measurement
 from railbed.rules.book import RuleBook

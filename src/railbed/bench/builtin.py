@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from pydantic import BaseModel
 
-from railbed.model.text.paths import exists, expand_home
+from railbed.model.text import exists, expand_home
 from railbed.yamlfile.document import parse
 from railbed.yamlfile.kind import FileKind
 from railbed.yamlfile.mistakes import did_you_mean, refusal

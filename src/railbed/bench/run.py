@@ -7,22 +7,21 @@ from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
+from railbed.bench.baseline import Baseline
 from railbed.bench.book import BENCH_BOOK, BenchView
 from railbed.bench.collective.run import collect
-from railbed.bench.judge.baseline import Baseline
-from railbed.bench.measure.remeasure import doubtful_paths, extra_trials, remeasure_event
-from railbed.bench.measure.results import measured_findings, omitted_finding, unreachable_finding
-from railbed.bench.measure.schedule import BenchSchedule, collective_seconds, make_schedule
-from railbed.bench.measure.trials import BenchProgress, run_trials
+from railbed.bench.remeasure import doubtful_paths, extra_trials, remeasure_event
 from railbed.bench.rules import bench_baseline, bench_latency, bench_line_rate, bench_outlier
+from railbed.bench.schedule import BenchSchedule, collective_seconds, make_schedule
 from railbed.bench.site import BenchSite, read_site, site_of
 from railbed.bench.suite import Suite
+from railbed.bench.trials import BenchProgress, measured_findings, omitted_finding, run_trials, unreachable_finding
 from railbed.fleet import Fleet
 from railbed.model import events
 from railbed.model.cluster import Cluster
 from railbed.model.reading import DeviceFacts
 from railbed.model.record import Event, Finding, Measurement, Record
-from railbed.model.text.amount import plural
+from railbed.model.text import plural
 from railbed.rules.engine import judge
 
 JUDGED = (bench_line_rate.RULE, bench_latency.RULE, bench_outlier.RULE, bench_baseline.RULE)

@@ -7,7 +7,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
 
-from railbed.bench.judge.limits import PathLimit
+from railbed.bench.outliers import PathLimit
 from railbed.bench.tool import End
 from railbed.fleet import Fleet, survey, surveyed
 from railbed.launch.rdma import Obstacle, RdmaPath, rdma_port
@@ -17,7 +17,7 @@ from railbed.model.cluster import Cluster, Port
 from railbed.model.probe import Probe
 from railbed.model.reading import DeviceFacts, Known
 from railbed.model.record import Event
-from railbed.model.text.amount import plural
+from railbed.model.text import plural
 from railbed.probes import ethtool, gpu, gpu_topology, infiniband, ip_link, limits, listening, pcie
 from railbed.probes.infiniband import RdmaDevice
 

@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from railbed.bench.measure.pattern import Direction, Pattern
-from railbed.bench.toolset import COLLECTIVES, test_names, tool_of
+from railbed.bench.pace import Direction, Pattern
+from railbed.bench.tool import COLLECTIVES, test_names, tool_of
 from railbed.model.cluster import Number, Part, TcpPort, Text, Whole
 from railbed.yamlfile.mistakes import did_you_mean
 

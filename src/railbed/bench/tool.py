@@ -2,13 +2,19 @@
 
 A tool is one file in `tools/` with one `TOOL`, named like the file. It may offer several tests (`ib_write_bw`,
 `ib_read_lat`); test names are unique across tools. A tool only builds commands; it never runs them.
+
+Every tool and every test by name.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Literal
+
+from railbed import catalog
+from railbed.bench import tools
 
 FEW_SAMPLES = 20
 """So few samples are taken first, if nothing shows yet how long one takes."""
@@ -142,3 +148,35 @@ class Tool:
         quick = self.tests[test].latency and (not start or self.interval is not None)
         measuring = min(QUICK_SECONDS, settings.seconds) if quick else settings.seconds
         return max(self.overhead, start) + measuring
+
+
+COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_to_all")
+"""Tests that railbed runs itself, with all nodes in one job."""
+
+
+@cache
+def all_tools() -> Mapping[str, Tool]:
+    """Return every tool by its name."""
+    return catalog.collect(tools, Tool, "TOOL")
+
+
+@cache
+def tool_of() -> Mapping[str, Tool]:
+    """Return the tool of every test, by the test's name."""
+    owners: dict[str, Tool] = {}
+    for tool in all_tools().values():
+        for test in tool.tests:
+            if test in owners:
+                raise ValueError(f"{tool.name} and {owners[test].name} both have a test {test}")
+            owners[test] = tool
+    return owners
+
+
+def test_of(name: str) -> ToolTest:
+    """Return a test by name."""
+    return tool_of()[name].tests[name]
+
+
+def test_names() -> list[str]:
+    """Return the names of all tests that a suite can contain."""
+    return [*tool_of(), *COLLECTIVES]

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from railbed.capture import rules
 from railbed.capture.analysis.results import Analysis
 from railbed.capture.subjects import ClusterView, RecordingView, paths_of, ports_of
-from railbed.model.text.amount import plural
+from railbed.model.text import plural
 from railbed.rules.book import RuleBook
 from railbed.rules.rule import Scope, Subject
 

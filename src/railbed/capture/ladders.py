@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from railbed.capture.analysis.answers import NOT_READY, REFUSALS
-from railbed.capture.analysis.ends.join import TOLERANCE
-from railbed.capture.analysis.marks import CE
-from railbed.capture.analysis.results import Analysis, Flow, FlowView
+from railbed.capture.analysis.journeys import TOLERANCE
+from railbed.capture.analysis.results import Analysis, FlowView, RecordedFlow
+from railbed.capture.analysis.traffic import CE
 from railbed.capture.analysis.views import Numbers, Rows
 from railbed.capture.opcodes import opcode_name
 from railbed.model import events
@@ -24,7 +24,7 @@ LATEST = 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class _Selected:
-    flow: Flow
+    flow: RecordedFlow
     row: int
     """In the recording of the flow's main view."""
     why: str
@@ -56,7 +56,7 @@ def _select(analysis: Analysis) -> Iterator[_Selected]:
         yield _Selected(flows[0], int(rows[len(rows) // 2]), "a usual message")
 
 
-def _longest(flow: Flow) -> int:
+def _longest(flow: RecordedFlow) -> int:
     return flow.main.round_trips.longest if flow.main.round_trips else 0
 
 
@@ -84,7 +84,7 @@ def _ladder(analysis: Analysis, selected: _Selected) -> Event:
     )
 
 
-def _in_recording(flow: Flow | None, view: FlowView) -> FlowView | None:
+def _in_recording(flow: RecordedFlow | None, view: FlowView) -> FlowView | None:
     return next((other for other in flow.views if other.recording is view.recording), None) if flow else None
 
 
@@ -119,7 +119,7 @@ class _Direction:
     """Whether `view` is closer to the sender than `other`."""
 
     @classmethod
-    def of(cls, flow: Flow, view: FlowView, rows: Rows) -> _Direction:
+    def of(cls, flow: RecordedFlow, view: FlowView, rows: Rows) -> _Direction:
         """Return the packets of a flow among some rows of a recording."""
         own = rows[np.isin(rows, view.view.rows)]
         leg = next((leg for leg in flow.legs if view is leg.sent or view is leg.arrived), None)

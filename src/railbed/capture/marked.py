@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from railbed.capture.analysis.operations import ROLE, Role
 from railbed.capture.analysis.results import FlowView
 from railbed.capture.analysis.views import Rows
+from railbed.capture.opcodes import ROLE, Role
 from railbed.capture.packets import Kind
-from railbed.capture.subjects import PortView
+from railbed.capture.subjects import SenderView
 from railbed.rules.rule import Absent
 
 LEAST_PACKETS = 10
@@ -21,7 +21,7 @@ MOST_SHARE = 0.01
 Marked = list[tuple[FlowView, Rows]]
 
 
-def sent_marks(port: PortView) -> Marked:
+def sent_marks(port: SenderView) -> Marked:
     """Return the packets with requests or data that a port sends, as close to it as they were recorded."""
     views = []
     for flow in port.sends:

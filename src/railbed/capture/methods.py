@@ -69,7 +69,7 @@ class Method:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal:
+class NoMethod:
     """Why a port cannot be recorded, and what to do instead."""
 
     why: str
@@ -77,14 +77,14 @@ class Refusal:
     no_tcpdump: bool = False
 
 
-def choose_method(node: str, port: Port, facts: DeviceFacts) -> Method | Refusal:
+def choose_method(node: str, port: Port, facts: DeviceFacts) -> Method | NoMethod:
     """Choose how to record a port, from the facts about its node."""
     tool = facts.read(tcpdump.PROBE)
     if isinstance(tool, Unknown):
-        return Refusal(why=tool.reason, remedy=tool.remedy, no_tcpdump=True)
+        return NoMethod(why=tool.reason, remedy=tool.remedy, no_tcpdump=True)
     devices = facts.read(infiniband.PROBE)
     if isinstance(devices, Unknown):
-        return Refusal(why=f"its RDMA device is unknown: {devices.reason}", remedy=devices.remedy)
+        return NoMethod(why=f"its RDMA device is unknown: {devices.reason}", remedy=devices.remedy)
     device = _device(port, devices.facts.devices)
     where = f"{node}/{port.netdev}"
     if device is None:
@@ -92,7 +92,7 @@ def choose_method(node: str, port: Port, facts: DeviceFacts) -> Method | Refusal
     if _is_software(device):
         return _software(port, device)
     if _link_layer(port, device) == "InfiniBand":
-        return Refusal(
+        return NoMethod(
             why=f"{device.name} is an InfiniBand port: it sends no RoCE packets",
             remedy="record InfiniBand with the vendor's ibdump",
         )
@@ -113,16 +113,16 @@ def _software(port: Port, device: RdmaDevice) -> Method:
     return Method(name="kernel", source=port.netdev, why=why)
 
 
-def _without_device(port: Port, facts: DeviceFacts, where: str) -> Method | Refusal:
+def _without_device(port: Port, facts: DeviceFacts, where: str) -> Method | NoMethod:
     """Judge a port without an RDMA device: the kernel sees all it sends, unless its card has hidden a device."""
     driver = _driver(port, facts)
     if port.rdma:
-        return Refusal(
+        return NoMethod(
             why=f"the node has no RDMA device {port.rdma}",
             remedy="`railbed check rdma_device` explains what is missing",
         )
     if driver in SNIFFS or driver in NO_SNIFFER:
-        return Refusal(
+        return NoMethod(
             why=f"its driver {driver} may send RDMA past the kernel, and the cluster file names no RDMA device",
             remedy=f"add `rdma:` to the port in the cluster file, or {MIRROR.format(where=where)}",
         )
@@ -131,15 +131,15 @@ def _without_device(port: Port, facts: DeviceFacts, where: str) -> Method | Refu
 
 def _hardware(
     node: str, port: Port, device: RdmaDevice, facts: DeviceFacts, *, can_sniff: bool, libpcap: str | None
-) -> Method | Refusal:
+) -> Method | NoMethod:
     driver = device.driver or _driver(port, facts) or "unknown"
     remedy = MIRROR.format(where=f"{node}/{port.netdev}")
     if driver in NO_SNIFFER:
-        return Refusal(
+        return NoMethod(
             why=f"{NO_SNIFFER[driver]} ({driver}) sends RDMA past the kernel, without a sniffer", remedy=remedy
         )
     if driver not in SNIFFS:
-        return Refusal(why=f"railbed does not know whether the driver {driver} can show RDMA packets", remedy=remedy)
+        return NoMethod(why=f"railbed does not know whether the driver {driver} can show RDMA packets", remedy=remedy)
     if can_sniff:
         return Method(
             name="card",
@@ -152,7 +152,7 @@ def _hardware(
         return Method(
             name="card_flag", source=port.netdev, why="the card's sniffer, by the driver's flag", cost=COST, fix=fix
         )
-    return Refusal(
+    return NoMethod(
         why=f"libpcap {libpcap or 'of this machine'} cannot use the card's sniffer, and the driver has no flag for it",
         remedy=f"install a libpcap of at least 1.9 that was built with RDMA (`tcpdump -D` then lists {device.name}), "
         f"or {remedy}",

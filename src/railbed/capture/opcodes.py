@@ -1,12 +1,19 @@
-"""Every opcode of the base transport header: its name, its transport, and the headers that follow it."""
+"""Every opcode of the base transport header: its name, its transport, and the headers that follow it.
+
+What an opcode does, as tables of 256 entries: a whole column is looked up at once.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 
+import numpy as np
+from numpy.typing import NDArray
 
-class Transport(IntEnum):
+
+class IbTransport(IntEnum):
     """The upper three bits of an opcode."""
 
     RC = 0
@@ -39,7 +46,7 @@ class Opcode:
     """One kind of packet."""
 
     code: int
-    transport: Transport
+    transport: IbTransport
     operation: str
     """As the specification has it, without the transport."""
     headers: tuple[str, ...]
@@ -48,7 +55,7 @@ class Opcode:
     @property
     def name(self) -> str:
         """Return the full name, as Wireshark writes it."""
-        return "CNP" if self.transport is Transport.CNP else f"{self.transport.name} {self.operation}"
+        return "CNP" if self.transport is IbTransport.CNP else f"{self.transport.name} {self.operation}"
 
     @property
     def header_bytes(self) -> int:
@@ -93,32 +100,34 @@ _OPERATIONS: dict[int, tuple[str, tuple[str, ...]]] = {
 _SENDS_AND_WRITES = range(0x0C)
 _RESPONSES = range(0x0D, 0x13)
 _OFFERED = {
-    Transport.RC: {*range(0x15), 0x16, 0x17, 0x1C, 0x1D},
-    Transport.UC: {*_SENDS_AND_WRITES},
-    Transport.RD: {*range(0x16), 0x1C, 0x1D},
-    Transport.UD: {0x04, 0x05},
-    Transport.XRC: {*range(0x15), 0x16, 0x17},
+    IbTransport.RC: {*range(0x15), 0x16, 0x17, 0x1C, 0x1D},
+    IbTransport.UC: {*_SENDS_AND_WRITES},
+    IbTransport.RD: {*range(0x16), 0x1C, 0x1D},
+    IbTransport.UD: {0x04, 0x05},
+    IbTransport.XRC: {*range(0x15), 0x16, 0x17},
 }
 RESPONSES = frozenset(
-    transport << 5 | operation for transport in (Transport.RC, Transport.RD, Transport.XRC) for operation in _RESPONSES
+    transport << 5 | operation
+    for transport in (IbTransport.RC, IbTransport.RD, IbTransport.XRC)
+    for operation in _RESPONSES
 )
 """Opcodes that a responder sends: acknowledgements and the data of reads."""
 
 
-def _leading(transport: Transport, operation: int) -> tuple[str, ...]:
+def _leading(transport: IbTransport, operation: int) -> tuple[str, ...]:
     """Return the headers that the transport itself puts before those of the operation."""
     match transport:
-        case Transport.RD:
+        case IbTransport.RD:
             return ("RDETH",) if operation in _RESPONSES else ("RDETH", "DETH")
-        case Transport.UD:
+        case IbTransport.UD:
             return ("DETH",)
-        case Transport.XRC if operation not in _RESPONSES:
+        case IbTransport.XRC if operation not in _RESPONSES:
             return ("XRCETH",)
     return ()
 
 
 def _all_opcodes() -> dict[int, Opcode]:
-    opcodes = {CNP_OPCODE: Opcode(CNP_OPCODE, Transport.CNP, "CNP", ("CNP",))}
+    opcodes = {CNP_OPCODE: Opcode(CNP_OPCODE, IbTransport.CNP, "CNP", ("CNP",))}
     for transport, offered in _OFFERED.items():
         for operation in sorted(offered):
             name, headers = _OPERATIONS[operation]
@@ -135,3 +144,68 @@ def opcode_name(code: int) -> str:
     """Return the name of an opcode; of one that is not assigned, its number."""
     opcode = OPCODES.get(code)
     return opcode.name if opcode else f"opcode {code:#04x}"
+
+
+TRANSPORTS = {0: "RC", 1: "UC", 2: "RD", 3: "UD", 5: "XRC"}
+"""The upper three bits of an opcode."""
+
+
+class Role(IntEnum):
+    """What a packet is for a flow."""
+
+    OTHER = 0
+    REQUEST = 1
+    DATA = 2
+    """A response with the data of a READ."""
+    ACK = 3
+    """An acknowledgement or a refusal."""
+    NOTICE = 4
+    """A congestion notification."""
+
+
+class RdmaOperation(IntEnum):
+    """What a request asks for."""
+
+    NONE = 0
+    SEND = 1
+    WRITE = 2
+    READ = 3
+    ATOMIC = 4
+    FLUSH = 5
+
+
+_SEND, _WRITE = (0, 1, 2, 3, 4, 5, 22, 23), (6, 7, 8, 9, 10, 11)
+_READ, _ATOMIC, _FLUSH = (12,), (19, 20, 29), (28,)
+_DATA, _ACKS = (13, 14, 15, 16), (17, 18)
+
+
+def _table(lows: Iterable[int], tops: Iterable[int] = TRANSPORTS) -> NDArray[np.bool_]:
+    table = np.zeros(256, np.bool_)
+    for top in tops:
+        table[[top << 5 | low for low in lows]] = True
+    return table
+
+
+OPERATION = np.zeros(256, np.uint8)
+for _operation, _lows in ((1, _SEND), (2, _WRITE), (3, _READ), (4, _ATOMIC), (5, _FLUSH)):
+    OPERATION[_table(_lows)] = _operation
+ROLE = np.zeros(256, np.uint8)
+ROLE[OPERATION > 0] = Role.REQUEST
+ROLE[_table(_DATA)] = Role.DATA
+ROLE[_table(_ACKS)] = Role.ACK
+ROLE[CNP_OPCODE] = Role.NOTICE
+STARTS = _table((0, 4, 5, 23, 6, 10, 11, 12, 19, 20, 28, 29))
+"""The first packet of a message."""
+ENDS = _table((2, 3, 4, 5, 22, 23, 8, 9, 10, 11, 12, 19, 20, 28, 29))
+"""The last packet of a message."""
+FULL = _table((0, 1, 6, 7, 13, 14))
+"""A packet that another one of the same message follows: its payload is as large as the path allows."""
+ANSWERS_FIRST = _table((13, 16, 17, 18))
+"""An answer with the sequence number of a request."""
+ORDERED = _table(range(32), tops=(0, 1, 2, 5))
+"""A connection whose sequence numbers have no gaps; datagrams of a queue pair go to many."""
+
+
+def transport(opcode: int) -> str:
+    """Return the transport of an opcode."""
+    return "CNP" if opcode == CNP_OPCODE else TRANSPORTS.get(opcode >> 5, "unknown")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from railbed.model.text.amount import plural
+from railbed.model.text import plural
 
 
 class Kind(IntEnum):

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from railbed.capture.analysis.ends.clocks import Clock
+from railbed.capture.analysis.clocks import Clock
 from railbed.capture.analysis.results import FlowView
 from railbed.capture.analysis.views import Rows
 from railbed.capture.packets import Recording
-from railbed.model.text.amount import plural
+from railbed.model.text import plural
 from railbed.rules.judgement import Span
 
 MOST_NUMBERS = 8

@@ -19,9 +19,9 @@ from railbed.capture.packets import Recording
 from railbed.capture.records import records_of
 from railbed.capture.remote import PortResult
 from railbed.model import events
-from railbed.model.progress import progress
+from railbed.model.events.general import progress
 from railbed.model.record import Event, Record
-from railbed.model.text.amount import duration, plural
+from railbed.model.text import duration, plural
 from railbed.rules.engine import judge
 
 NANOSECONDS = 1_000_000_000

@@ -7,15 +7,15 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 
-from railbed.capture.plan import PortPlan, RecordOrder
+from railbed.capture.recording import PortPlan, RecordOrder
 from railbed.capture.remote import Control, NodeRecorder, PortResult
 from railbed.errors import DeviceError
 from railbed.fleet import Fleet
 from railbed.model import events
 from railbed.model.cluster import Cluster
-from railbed.model.progress import progress
+from railbed.model.events.general import progress
 from railbed.model.record import Event
-from railbed.model.text.amount import plural, size
+from railbed.model.text import plural, size
 
 PROGRESS_SECONDS = 1.0
 

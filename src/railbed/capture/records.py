@@ -7,16 +7,15 @@ from statistics import median
 
 import numpy as np
 
-from railbed.capture.analysis.ends.clocks import Clock
-from railbed.capture.analysis.ends.join import Delay
-from railbed.capture.analysis.marks import congested
-from railbed.capture.analysis.rates import Axis
-from railbed.capture.analysis.reaction import Episode, Reaction
-from railbed.capture.analysis.results import Analysis, Flow, FlowView
+from railbed.capture.analysis.clocks import Clock
+from railbed.capture.analysis.congestion import Episode, Reaction
+from railbed.capture.analysis.journeys import Delay
+from railbed.capture.analysis.results import Analysis, FlowView, RecordedFlow
+from railbed.capture.analysis.traffic import Axis, congested
 from railbed.capture.ladders import ladders_of
 from railbed.model import events
 from railbed.model.record import Event
-from railbed.model.text.amount import duration, plural, size
+from railbed.model.text import duration, plural, size
 
 MOST_RATES = 64
 """Flows with rates over time: those with the most bytes."""
@@ -63,12 +62,12 @@ def _clock_text(offset: float, error: float | None, packets: int) -> str:
     return f"{duration(abs(offset))} {way}, {known}"
 
 
-def path_name(analysis: Analysis, flow: Flow) -> str:
+def path_name(analysis: Analysis, flow: RecordedFlow) -> str:
     """Return `node/port → node/port`."""
     return f"{analysis.context.port(flow.key.source)} → {analysis.context.port(flow.key.destination)}"
 
 
-def _flow(analysis: Analysis, flow: Flow) -> Event:
+def _flow(analysis: Analysis, flow: RecordedFlow) -> Event:
     main, receiver, context = flow.main, flow.at("receiver"), analysis.context
     places = [context.place(address) for address in (flow.key.source, flow.key.destination)]
     partner = analysis.partner(flow)
@@ -137,7 +136,7 @@ def _role(view: FlowView) -> str:
     return "datagrams" if len(view.view.datagrams) else "notifications"
 
 
-def _lost(flow: Flow) -> tuple[int, int, int]:
+def _lost(flow: RecordedFlow) -> tuple[int, int, int]:
     """Return packets that were lost, missed by a recorder, and unresolved: from both ends if possible."""
     if flow.legs:
         journeys = [leg.journey for leg in flow.legs]
@@ -151,7 +150,7 @@ def _lost(flow: Flow) -> tuple[int, int, int]:
     return sequence.lost, sequence.uncaptured, sequence.unresolved
 
 
-def _notifications(flow: Flow, partner: Flow | None) -> int:
+def _notifications(flow: RecordedFlow, partner: RecordedFlow | None) -> int:
     if flow.reaction:
         return flow.reaction.notices
     return len(partner.views[-1].view.notices) if partner else 0
@@ -202,7 +201,7 @@ def _median_seconds(episodes: Sequence[Episode], name: str) -> float | None:
     return median(values) / 1e9 if values else None
 
 
-def _rates(analysis: Analysis, flow: Flow, axis: Axis) -> Event:
+def _rates(analysis: Analysis, flow: RecordedFlow, axis: Axis) -> Event:
     sent, arrived = flow.main, flow.views[-1]
     times = sent.clock.aligned(sent.view.times())
     marked = arrived.clock.aligned(arrived.view.times(congested(arrived.view, arrived.view.rows)))

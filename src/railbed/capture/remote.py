@@ -14,20 +14,19 @@ from typing import TypeVar
 from pydantic import BaseModel, ValidationError
 
 from railbed.capture import node as node_package
-from railbed.capture.messages import Ending, PortTotals, Progress
-from railbed.capture.plan import Limits, PortPlan
+from railbed.capture.recording import PortPlan, PortTotals, RecorderEnd, RecorderProgress, RecordingLimits
 from railbed.errors import DeviceError, UsageError, os_reason
 from railbed.fleet import Fleet
 from railbed.fleet.node_program import BANNER_LINES, NodeProgram, ProgramOutput
 from railbed.model.private import for_us_alone
-from railbed.model.text.printable import printable
+from railbed.model.text import printable
 from railbed.transport.base import Program
 
 RECORDER = NodeProgram(
     purpose="capturing",
     package="railbed.capture.node",
     folder=Path(node_package.__file__).parent,
-    modules=("folder", "tcpdump", "recorder"),
+    modules=("tcpdump", "recorder"),
 )
 M = TypeVar("M", bound=BaseModel)
 START_SECONDS = 90.0
@@ -85,7 +84,7 @@ class NodeRecorder:
     node: str
     python: str
     plans: Sequence[PortPlan]
-    limits: Limits
+    limits: RecordingLimits
     folder: Path
     control: Control
     ready: bool = False
@@ -97,7 +96,7 @@ class NodeRecorder:
     ended: bool = False
     """All its ports have ended by themselves."""
     results: list[PortResult] = field(default_factory=list)
-    _ending: Ending = field(default_factory=lambda: Ending(began=0, ended=0, ports={}))
+    _ending: RecorderEnd = field(default_factory=lambda: RecorderEnd(began=0, ended=0, ports={}))
 
     async def serve(self, fleet: Fleet) -> None:
         """Record; a node that is lost is a value."""
@@ -163,11 +162,11 @@ class NodeRecorder:
             case b"y":
                 self.ready = True
             case b"n":
-                ports = _read(Progress, rest).ports.values()
+                ports = _read(RecorderProgress, rest).ports.values()
                 self.packets = sum(port.packets for port in ports)
                 self.ended = all(port.ended for port in ports)
             case b"t":
-                self._ending = _read(Ending, rest)
+                self._ending = _read(RecorderEnd, rest)
                 await output.remote.write(b"f\n")
             case b"d":
                 await self._fetch(rest, output)

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from railbed.capture.analysis.context import Context
-from railbed.capture.methods import PROBES, Method, Refusal, choose_method
-from railbed.capture.plan import Limits, PortPlan, RecordOrder
+from railbed.capture.methods import PROBES, Method, NoMethod, choose_method
 from railbed.capture.read import read_and_judge, source_of
 from railbed.capture.record import Recorded, record
+from railbed.capture.recording import PortPlan, RecordingLimits, RecordOrder
 from railbed.errors import DeviceError, ToolMissing, UsageError
 from railbed.fleet import Fleet, survey
 from railbed.fleet.change import change_nodes_temporarily
@@ -21,7 +21,7 @@ from railbed.model.cluster import Cluster, Port
 from railbed.model.fix import Fix
 from railbed.model.reading import DeviceFacts
 from railbed.model.record import Event, Finding, Record, Verdict
-from railbed.model.text.amount import plural
+from railbed.model.text import plural
 
 HOLDER = "a capture"
 RULE = "captured"
@@ -37,7 +37,7 @@ class CaptureRequest:
     """Empty for all."""
     rails: Sequence[str] = ()
     """Empty for all."""
-    limits: Limits = field(default_factory=Limits)
+    limits: RecordingLimits = field(default_factory=RecordingLimits)
     export: Path | None = None
     """The file to write all packets to."""
 
@@ -113,10 +113,10 @@ def _failed(facts: Mapping[str, DeviceFacts], node: str) -> bool:
     return node not in facts or facts[node].failure is not None
 
 
-def _refuse_without_tcpdump(methods: Mapping[tuple[str, Port], Method | Refusal]) -> None:
+def _refuse_without_tcpdump(methods: Mapping[tuple[str, Port], Method | NoMethod]) -> None:
     """Refuse before anything starts if tcpdump is missing anywhere."""
     missing = {
-        node: method for (node, _), method in methods.items() if isinstance(method, Refusal) if method.no_tcpdump
+        node: method for (node, _), method in methods.items() if isinstance(method, NoMethod) if method.no_tcpdump
     }
     if missing:
         reason = next(iter(missing.values())).why
@@ -127,7 +127,7 @@ def _refuse_without_tcpdump(methods: Mapping[tuple[str, Port], Method | Refusal]
 
 
 def _possible(
-    methods: Mapping[tuple[str, Port], Method | Refusal],
+    methods: Mapping[tuple[str, Port], Method | NoMethod],
 ) -> Iterator[tuple[tuple[str, Port], Method]]:
     return ((key, method) for key, method in methods.items() if isinstance(method, Method))
 
@@ -135,12 +135,12 @@ def _possible(
 def _not_recorded(
     ports: Sequence[tuple[str, Port]],
     facts: Mapping[str, DeviceFacts],
-    methods: Mapping[tuple[str, Port], Method | Refusal],
+    methods: Mapping[tuple[str, Port], Method | NoMethod],
 ) -> Iterator[Finding]:
     """Yield a finding for each port that cannot be recorded."""
     for node, port in ports:
         method = methods.get((node, port))
-        if isinstance(method, Refusal):
+        if isinstance(method, NoMethod):
             yield _finding(f"{node}/{port.netdev}", method.why, method.remedy)
         elif method is None:
             failure = facts[node].failure if node in facts else None

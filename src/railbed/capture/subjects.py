@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from railbed.capture.analysis.context import Context, Place
-from railbed.capture.analysis.results import Analysis, Flow, FlowView
+from railbed.capture.analysis.context import Context, KnownPort
+from railbed.capture.analysis.results import Analysis, FlowView, RecordedFlow
 from railbed.capture.packets import Recording
 from railbed.rules.rule import Absent
 
@@ -16,7 +16,7 @@ MANAGEMENT_QPS = (0, 1)
 
 
 @dataclass(frozen=True)
-class PortView:
+class SenderView:
     """One address that sends or receives RDMA."""
 
     analysis: Analysis
@@ -33,12 +33,12 @@ class PortView:
         return self.analysis.context
 
     @property
-    def place(self) -> Place | None:
+    def place(self) -> KnownPort | None:
         """The port, if the cluster file has it."""
         return self.context.place(self.address)
 
     @cached_property
-    def sends(self) -> tuple[Flow, ...]:
+    def sends(self) -> tuple[RecordedFlow, ...]:
         """Flows that it sends, without those of the connection manager."""
         flows = self.analysis.by_source.get(self.address, ())
         return tuple(flow for flow in flows if flow.key.qp not in MANAGEMENT_QPS)
@@ -80,7 +80,7 @@ class PathView:
         return self.context.node(self.destination)
 
     @cached_property
-    def flows(self) -> tuple[Flow, ...]:
+    def flows(self) -> tuple[RecordedFlow, ...]:
         """Flows in this direction, without those of the connection manager."""
         flows = self.analysis.by_path.get((self.source, self.destination), ())
         return tuple(flow for flow in flows if flow.key.qp not in MANAGEMENT_QPS)
@@ -91,7 +91,7 @@ class PathView:
         return PathView(self.analysis, self.destination, self.source)
 
     @property
-    def connections(self) -> tuple[Flow, ...]:
+    def connections(self) -> tuple[RecordedFlow, ...]:
         """Flows with requests whose numbers have no gaps, or end this judgement: there are none."""
         flows = tuple(flow for flow in self.flows if any(len(view.view.requests.rows) for view in flow.views))
         if not flows:
@@ -155,9 +155,9 @@ class ClusterView:
         return self.analysis.context
 
 
-def ports_of(analysis: Analysis) -> list[PortView]:
+def ports_of(analysis: Analysis) -> list[SenderView]:
     """Return every address that sends, in order."""
-    return [PortView(analysis, address) for address in sorted(analysis.by_source)]
+    return [SenderView(analysis, address) for address in sorted(analysis.by_source)]
 
 
 def paths_of(analysis: Analysis) -> list[PathView]:

@@ -11,11 +11,11 @@ from railbed.check.rules import reachable
 from railbed.fleet import Fleet, survey, surveyed
 from railbed.model import events
 from railbed.model.cluster import Cluster
+from railbed.model.events.general import progress
 from railbed.model.probe import Probe
-from railbed.model.progress import progress
 from railbed.model.reading import DeviceFacts
 from railbed.model.record import Event, Record, Verdict
-from railbed.model.text.amount import plural
+from railbed.model.text import plural
 from railbed.rules.engine import judge
 from railbed.rules.rule import Rule
 from railbed.rules.site import Site

@@ -5,8 +5,8 @@ verb and returns the exit code.
 
 - `verbs/`: one command per verb. `screens/`: records for people or as JSON lines. `background/`: detached runs.
 - `run/`: a verb's run, its signals, and what remains of it. `console.py`: text that cannot control the terminal.
-- `options.py`, `site.py`, `local.py`: shared options, and which cluster they select.
-- `usage.py`, `hints.py`: messages about arguments; the cluster file in commands that messages contain.
-- `pagefile.py`: writes a page.
-- `summaries.py`: `railbed --help` without importing a verb.
+- `options.py`, `site.py`, `site.py`: shared options, and which cluster they select.
+- `main.py`, `hints.py`: messages about arguments; the cluster file in commands that messages contain.
+- `console.py`: writes a page.
+- `main.py`: `railbed --help` without importing a verb.
 """

@@ -1,8 +1,15 @@
-"""The entry point: the verbs, the only place that catches errors, and the exit codes."""
+"""The entry point: the verbs, the only place that catches errors, and the exit codes.
+
+Invalid arguments: what is wrong, what was probably meant, and where to read about it.
+
+The verbs and their one-line descriptions, read from source: importing all of them takes a second.
+"""
 
 from __future__ import annotations
 
+import ast
 import contextlib
+import difflib
 import errno
 import os
 import sys
@@ -22,15 +29,59 @@ from railbed.cli.hints import use_cluster_file, with_cluster
 from railbed.cli.run import signals
 from railbed.cli.run.encoding import ERRORS, is_ascii_wanted
 from railbed.cli.run.stream import SafeStream
-from railbed.cli.summaries import stand_in
-from railbed.cli.usage import complaint
 from railbed.errors import RailbedError, os_reason
+
+
+def complaint(error: typer.TyperException) -> tuple[str, str]:
+    """Return the sentence and the hint for invalid arguments."""
+    message = error.format_message().rstrip(".")
+    if hasattr(error, "possibilities"):
+        option = getattr(error, "option_name", "")
+        near = difflib.get_close_matches(option, error.possibilities or (), n=1)
+        message = f"No such option: {option}" + (f"; did you mean {near[0]}?" if near else "")
+    command = _command(error)
+    return message, f"`{command} --help` shows {'how it is used' if ' ' in command else 'the commands'}"
+
+
+def _command(error: typer.TyperException) -> str:
+    """Return the command that was called, as far as it was parsed."""
+    words: list[str] = []
+    context = getattr(error, "ctx", None)
+    while context is not None and context.parent is not None:
+        words.insert(0, str(context.info_name))
+        context = context.parent
+    return " ".join(["railbed", *words])
+
+
+def summary_of(verb: str, module: str) -> str:
+    """Return the first paragraph of a verb's `--help`: a docstring, or the `help` of a group of commands."""
+    path = Path(__file__).parent.joinpath("verbs", *module.split(".")).with_suffix(".py")
+    tree = ast.parse(path.read_bytes())
+    name = f"{verb}_command"
+    for node in tree.body:
+        match node:
+            case ast.FunctionDef() if node.name == name:
+                return (ast.get_docstring(node) or "").partition("\n\n")[0]
+            case ast.Assign(targets=[ast.Name(id=target)], value=ast.Call(keywords=keywords)) if target == name:
+                return str(next(ast.literal_eval(keyword.value) for keyword in keywords if keyword.arg == "help"))
+    raise LookupError(name)
+
+
+def stand_in(verb: str, module: str) -> Callable[[], None]:
+    """Return a placeholder that is listed like the verb and never called."""
+
+    def command() -> None:
+        raise AssertionError(f"{verb} was not loaded")
+
+    command.__doc__ = summary_of(verb, module)
+    return command
+
 
 VERBS = {
     "discover": "discover",
     "check": "check.command",
     "configure": "configure.command",
-    "bench": "bench.command",
+    "bench": "bench",
     "train": "train.command",
     "watch": "watch.command",
     "capture": "capture.command",
@@ -40,7 +91,7 @@ VERBS = {
     "diagnose": "diagnose.command",
     "report": "report",
     "compare": "compare",
-    "submit": "submit.command",
+    "submit": "submit",
     "runs": "runs.command",
     "parse": "parse",
 }

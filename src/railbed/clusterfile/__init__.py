@@ -1,19 +1,18 @@
 """The cluster file as text: reading it with all its mistakes reported, writing it, and editing it as a person would.
 
-Read `load.py` first.
+Read `read.py` first.
 
 load, loads     a file to a Cluster, or one ClusterFileError with a line for every mistake
-load_site       the file of a site whose nodes a scheduler lends
-dumps           a Cluster as the file that a person would have typed
-difference      what changed between two clusters, as records
-rewrite         an existing file's text with only the changes made in it
+load_site  the file of a site whose nodes a scheduler lends
+dumps      a Cluster as the file that a person would have typed
+write      what changed between two clusters, as records
+rewrite    an existing file's text with only the changes made in it
 """
 
 from __future__ import annotations
 
-from railbed.clusterfile.difference import difference
-from railbed.clusterfile.load import load, load_site, loads
+from railbed.clusterfile.read import load, load_site, loads
 from railbed.clusterfile.rewrite import rewrite
-from railbed.clusterfile.write import dumps
+from railbed.clusterfile.write import difference, dumps
 
 __all__ = ["difference", "dumps", "load", "load_site", "loads", "rewrite"]

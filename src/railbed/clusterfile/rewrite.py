@@ -13,10 +13,8 @@ from dataclasses import dataclass, field
 
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
-from railbed.clusterfile.kind import CLUSTER_FILE
-from railbed.clusterfile.load import loads
-from railbed.clusterfile.values import item_keys, needed, plain
-from railbed.clusterfile.write import block, dumps, flow, scalar
+from railbed.clusterfile.read import CLUSTER_FILE, loads
+from railbed.clusterfile.write import block, dumps, flow, item_keys, needed, plain, scalar
 from railbed.errors import ClusterFileError
 from railbed.model.cluster import Cluster, Part
 from railbed.yamlfile.document import compose, entries

@@ -9,15 +9,12 @@ import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import PrefixStore, Store
 
-from railbed.collective.base import Collective
-from railbed.collective.choose import EngineChoice, candidates, decide, refusal
-from railbed.collective.group import Group, join
-from railbed.collective.keyserver import Alarm
+from railbed.collective.choose import EngineChoice, candidates, decide, refusal, roll_call
+from railbed.collective.group import Collective, Group, SingleRank, join
+from railbed.collective.keys import Alarm
 from railbed.collective.mpi import MpiGroup
 from railbed.collective.mpitest import run_mpi_test, world_of
 from railbed.collective.rendezvous import Rendezvous, exchange, open_store
-from railbed.collective.rollcall import roll_call
-from railbed.collective.single import SingleRank
 from railbed.collective.timing import Timing, measure
 from railbed.errors import RankFailed
 

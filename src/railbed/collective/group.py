@@ -1,8 +1,13 @@
-"""Gloo and NCCL, through torch.distributed."""
+"""Gloo and NCCL, through torch.distributed.
+
+The group of a single rank, which needs no network.
+
+The interface of a group of ranks, which every engine implements.
+"""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, Protocol, runtime_checkable
 
 import torch
 import torch.distributed as dist
@@ -79,3 +84,79 @@ def join(engine: Engine, rendezvous: Rendezvous, store: Store, device: torch.dev
             f"rank {rendezvous.rank} cannot join over {rendezvous.interface}: {sentence}", peer=True
         ) from None
     return Group(engine, rendezvous.rank, rendezvous.world)
+
+
+class SingleRank:
+    """The group of a single rank."""
+
+    name = "alone"
+    rank = 0
+    world = 1
+
+    def reduce_bucket(self, tensor: torch.Tensor) -> torch.futures.Future[torch.Tensor]:
+        """Return the tensor: it already is the sum."""
+        future: torch.futures.Future[torch.Tensor] = torch.futures.Future()
+        future.set_result(tensor)
+        return future
+
+    def sum(self, tensor: torch.Tensor) -> None:
+        """Do nothing: the tensor already is the sum."""
+
+    def broadcast(self, tensor: torch.Tensor, source: int) -> None:
+        """Do nothing: there is no other rank."""
+
+    def wire_bytes(self, size: int) -> int:  # noqa: ARG002 -- part of the interface
+        """Return 0."""
+        return 0
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+class Collective(Protocol):
+    """A group of ranks. Every rank makes the same calls in the same order."""
+
+    name: str
+    """The engine: gloo, nccl, mpi, alone."""
+    rank: int
+    world: int
+
+    def reduce_bucket(self, tensor: torch.Tensor) -> torch.futures.Future[torch.Tensor]:
+        """Start replacing a tensor by its sum over all ranks; the future resolves to it. For DDP's hook."""
+        ...
+
+    def sum(self, tensor: torch.Tensor) -> None:
+        """Replace a tensor by its sum over all ranks. On a GPU, later calls wait for it; the processor does not."""
+        ...
+
+    def broadcast(self, tensor: torch.Tensor, source: int) -> None:
+        """Replace a tensor by the source rank's."""
+        ...
+
+    def wire_bytes(self, size: int) -> int:
+        """Return how many bytes this rank sends to reduce that many bytes."""
+        ...
+
+    def close(self) -> None:
+        """Leave the group."""
+        ...
+
+
+@runtime_checkable
+class Exchanges(Protocol):
+    """Collectives that an engine may have in addition. Training does without them; the benchmark measures them.
+
+    Tensors are flat. All ranks contribute parts of the same size.
+    """
+
+    def all_gather(self, full: torch.Tensor, part: torch.Tensor) -> None:
+        """Fill a tensor with the parts of all ranks, in their order."""
+        ...
+
+    def reduce_scatter(self, part: torch.Tensor, full: torch.Tensor) -> None:
+        """Fill a tensor with this rank's part of the sum of all ranks' tensors."""
+        ...
+
+    def all_to_all(self, received: torch.Tensor, sent: torch.Tensor) -> None:
+        """Send each rank its part of a tensor, and fill another with the parts received."""
+        ...

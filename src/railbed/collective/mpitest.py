@@ -17,11 +17,11 @@ from typing import IO
 
 from torch._C._distributed_c10d import Store
 
-from railbed.collective import mpilibrary, pmi
+from railbed.collective import mpi, pmi
+from railbed.collective.choose import Reply
 from railbed.collective.rendezvous import Rendezvous, exchange
-from railbed.collective.rollcall import Reply
 from railbed.collective.timing import Timing
-from railbed.launch.protocol import SAFE_PATH
+from railbed.launch.messages import SAFE_PATH
 
 END_SECONDS = 5.0
 LIMIT_SECONDS = 60.0
@@ -68,7 +68,7 @@ def _started(
     with socket, tempfile.TemporaryFile() as stderr:
         process = subprocess.Popen(
             command,
-            env={**os.environ, **SAFE_PATH, **mpilibrary.settings(rendezvous.interface, world.machines), **variables},
+            env={**os.environ, **SAFE_PATH, **mpi.settings(rendezvous.interface, world.machines), **variables},
             pass_fds=[socket.fileno()],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

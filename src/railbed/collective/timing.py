@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 
-from railbed.collective.mpilibrary import forget_shared_memory, linger
+from railbed.collective.mpi import forget_shared_memory, linger
 
 REPEATS = 5
 FIRST_BUCKET = 1 << 20

@@ -1,21 +1,33 @@
-"""Applies one fix to each device: devices at the same time, the steps of a device strictly in order."""
+"""Applies one fix to each device: devices at the same time, the steps of a device strictly in order.
+
+Undoes a run: takes back what it changed on each device, unless somebody has changed it since.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
 
+from railbed.check.book import CHECK_BOOK, probes_needed
+from railbed.check.run import read_devices
 from railbed.configure.request import Callbacks
+from railbed.configure.undo_plan import NodeUndo, UndoPlan, UndoTerms, Values, plan_switch, values_before, values_of
 from railbed.errors import DeviceError
 from railbed.fleet import Fleet
-from railbed.fleet.change import NotChanged, NotUndone, Refused, commit
-from railbed.fleet.switch_change import SwitchChange
+from railbed.fleet.change import NotChanged, NotUndone, Refused, commit, read_files
+from railbed.fleet.switch_change import SwitchChange, read_running
 from railbed.model import events
-from railbed.model.events.configure import Outcome
-from railbed.model.fix import Fix
-from railbed.model.progress import progress
-from railbed.model.record import Record
+from railbed.model.cluster import Cluster
+from railbed.model.events.general import progress
+from railbed.model.events.runs import Outcome
+from railbed.model.fix import FileStep, Fix, RunStep
+from railbed.model.reading import DeviceFacts
+from railbed.model.record import Change, Finding, Record
 from railbed.parsing.nexus.switch_lock import Holder, checkpoint_name
+from railbed.rules.engine import judge
+from railbed.rules.site import Site
 
 Verify = Callable[[], Awaitable[str]]
 APPLY_SECONDS = 60.0
@@ -92,3 +104,101 @@ async def _commit(fleet: Fleet, fix: Fix, callbacks: Callbacks, verify: Verify, 
         apply_seconds=APPLY_SECONDS + fix.seconds,
     )
     return fix.note
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UndoRequest:
+    """What to undo."""
+
+    terms: UndoTerms
+    fixes: Sequence[Fix]
+    """What the run saved, one for each device."""
+    changes: Sequence[Change]
+    """What the run was about to change."""
+    results: Sequence[Finding]
+    """What it found once it had changed the devices; nothing if it was cut short."""
+    callbacks: Callbacks
+
+
+async def undo(cluster: Cluster, fleet: Fleet, request: UndoRequest) -> AsyncGenerator[Record, None]:
+    """Yield the changes that undo a run and, once confirmed, the outcome on each device."""
+    run, callbacks = request.terms.run, request.callbacks
+    devices: dict[str, DeviceFacts] = {}
+    after = values_of(request.results)
+    checks = [check for check in CHECK_BOOK.rules.values() if any(_rule(key) == check.name for key in _parts(request))]
+    if checks and after:
+        async with aclosing(read_devices(cluster, fleet, list(probes_needed(checks, cluster)), devices)) as records:
+            async for record in records:
+                yield record
+    now = values_of(judge(CHECK_BOOK, Site(cluster, devices), checks)) if devices else {}
+    plans, failures = await _plans(fleet, request, after, now)
+    for record in _shown(run, plans):
+        yield record
+    for device, reason in failures.items():
+        yield events.DeviceChanged(subject=device, message=f"{device} was not changed: {reason}", outcome="refused")
+    fixes = [plan.fix for plan in plans if not plan.is_empty]
+    if not fixes:
+        return
+    with callbacks.exclusive():
+        if not await callbacks.confirm(f"undo {run} on {', '.join(fix.device for fix in fixes)}?"):
+            yield events.Notice(message="nothing was changed")
+            return
+        async with aclosing(change_devices(fleet, fixes, callbacks, outcome="undone", run=run)) as records:
+            async for record in records:
+                yield record
+
+
+def _shown(run: str, plans: Sequence[UndoPlan]) -> Iterator[Record]:
+    for plan in plans:
+        yield from plan.changes
+    made = [plan.fix for plan in plans if not plan.is_empty]
+    yield events.ChangesPlanned(
+        message=f"undo {run}",
+        devices=[fix.device for fix in made],
+        changes=sum(not change.left_out for plan in plans for change in plan.changes),
+        left_out=sum(bool(change.left_out) for plan in plans for change in plan.changes),
+        interrupts=[fix.device for fix in made if fix.interrupts],
+    )
+
+
+async def _plans(
+    fleet: Fleet, request: UndoRequest, after: Values, now: Values
+) -> tuple[list[UndoPlan], dict[str, str]]:
+    """Return the plan of each device, and why some could not be read."""
+    kinds = {target.name: target.kind for target in fleet.targets}
+
+    async def plan(fix: Fix) -> UndoPlan | DeviceError:
+        try:
+            if kinds[fix.device] == "switch":
+                return await _plan_switch(fleet, fix, request)
+            files = await read_files(fleet, fix.device, [step for step in fix.apply if isinstance(step, FileStep)])
+        except DeviceError as error:
+            return error
+        before = values_before(request.changes)
+        return NodeUndo(fix=fix, files=files, before=before, after=after, now=now, terms=request.terms).plan()
+
+    results = await asyncio.gather(*(plan(fix) for fix in request.fixes))
+    failures = {
+        fix.device: result.message
+        for fix, result in zip(request.fixes, results, strict=True)
+        if isinstance(result, DeviceError)
+    }
+    return [result for result in results if isinstance(result, UndoPlan)], failures
+
+
+async def _plan_switch(fleet: Fleet, fix: Fix, request: UndoRequest) -> UndoPlan:
+    holder, running = await read_running(fleet, fix.device)
+    half_undone = holder is not None and (holder.purpose, holder.run) == ("undo", request.terms.run)
+    return plan_switch(fix, running, half_undone=half_undone, terms=request.terms)
+
+
+def _parts(request: UndoRequest) -> Iterator[str]:
+    """Yield the `rule subject` of every command of the undo."""
+    for fix in request.fixes:
+        for step in fix.apply:
+            if isinstance(step, RunStep) and step.part:
+                yield from step.part.split(", ")
+
+
+def _rule(key: str) -> str:
+    return key.partition(" ")[0]

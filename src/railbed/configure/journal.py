@@ -15,7 +15,7 @@ from railbed.model.fix import Fix
 from railbed.model.record import Record
 from railbed.parsing.nexus.switch_lock import Holder
 from railbed.store import is_own_folder, list_runs, runs_folder, write_atomically
-from railbed.store.lock import only_one
+from railbed.store.run_lock import only_one
 from railbed.store.undo import save_undo, unfinished_changes, unreadable_undos
 
 

@@ -1,22 +1,116 @@
-"""What configure would do: the fixes of findings, per device and in order; what it leaves out, and why."""
+"""What configure would do: the fixes of findings, per device and in order; what it leaves out, and why.
+
+The order of a node's fixes: each after those it depends on, and equal fixes only once.
+
+Refuses changes that would cut the network path over which railbed reaches the device.
+"""
 
 from __future__ import annotations
 
+import heapq
+import re
+import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from graphlib import TopologicalSorter
 
-from railbed.configure.management import management_cut, switch_cut
-from railbed.configure.order import in_order
-from railbed.configure.persist.persistence import persistence_of
+from railbed.check.book import CHECK_BOOK
+from railbed.configure.persist import persistence_of
 from railbed.configure.planned import PlannedFix
 from railbed.configure.switchlines import merged
 from railbed.model.cluster import DeviceKind
-from railbed.model.fix import FileStep, Fix, Persistence, RunStep
+from railbed.model.fix import ConfigStep, FileStep, Fix, Persistence, RunStep
 from railbed.model.record import WRONG, Change, Finding
 from railbed.parsing.nexus.switch_lock import Holder, describe_lock, way_out
-from railbed.probes import pending_change
+from railbed.probes import ip_addr, pending_change, ssh_session
 from railbed.probes.nexus import checkpoints
 from railbed.rules.site import NodeView, Site
+
+
+def in_order(fixes: Sequence[PlannedFix]) -> tuple[PlannedFix, ...]:
+    """Return fixes in the order to apply them; two rules that need the same change share it."""
+    unique = sorted(_shared(fixes), key=_rank)
+    before = {
+        index: {other for other, earlier in enumerate(unique) if set(earlier.checks) & set(planned.fix.after)} - {index}
+        for index, planned in enumerate(unique)
+    }
+    sorter = TopologicalSorter(before)
+    sorter.prepare()
+    ordered: list[PlannedFix] = []
+    ready: list[int] = []
+    while sorter.is_active():
+        # One at a time, always the first whose dependencies are met: this keeps the usual order as far as possible.
+        for index in sorter.get_ready():
+            heapq.heappush(ready, index)
+        first = heapq.heappop(ready)
+        ordered.append(unique[first])
+        sorter.done(first)
+    return tuple(ordered)
+
+
+def _rank(planned: PlannedFix) -> tuple[int, str, str]:
+    """Return the place that the rules give it, the lowest if several need it."""
+    rank = min(CHECK_BOOK.rules[check].rank for check in planned.checks)
+    return rank, planned.checks[0], planned.subject
+
+
+def _shared(fixes: Sequence[PlannedFix]) -> list[PlannedFix]:
+    by_steps: dict[tuple[object, ...], PlannedFix] = {}
+    for planned in fixes:
+        key = _identity(planned.fix)
+        by_steps[key] = by_steps[key].also_for(planned.checks) if key in by_steps else planned
+    return list(by_steps.values())
+
+
+def _identity(fix: Fix) -> tuple[object, ...]:
+    return (fix.device, fix.apply)
+
+
+_CUTS = re.compile(
+    r"(?:no )?(?:interface (?:mgmt|vlan)|vrf (?:context|member)|line (?:vty|console)|default )"
+    r"|(?:no )?(?:ssh|feature (?:ssh|interface-vlan)|username|aaa|switchport|channel-group|mac access-|control-plane)\b"
+    r"|(?:no )?ipv?6? (?:address|route|access-\w+)\b|no (?:vlan|interface)\b|shutdown\b",
+    re.IGNORECASE,
+)
+"""Lines that change how a switch is reached; no fix needs them."""
+
+
+def management_cut(node: NodeView, fix: Fix) -> str:
+    """Return how a fix would cut the path; empty if it does not, or if railbed runs on the node itself."""
+    session = node.try_read(ssh_session.PROBE)
+    if session is None or session.address is None:
+        return ""
+    addresses = node.try_read(ip_addr.PROBE)
+    netdevs = [session.netdev] if session.netdev else []
+    if addresses:
+        netdevs += [
+            name for name, owned in addresses.interfaces.items() if session.address in {item.address for item in owned}
+        ]
+    for step in fix.apply:
+        words = _words(step.command) if isinstance(step, RunStep) else []
+        if words[:3] in (["ip", "addr", "del"], ["ip", "address", "del"]) and _address(words) == session.address:
+            return f"refused: railbed reaches {node.name} at {session.address}, which this would remove"
+        if words[:3] == ["ip", "link", "set"] and "down" in words and set(words) & set(netdevs):
+            return f"refused: railbed reaches {node.name} through {netdevs[0]}, which this would turn off"
+    return ""
+
+
+def switch_cut(fix: Fix) -> str:
+    """Return which line of a switch's configuration would cut the path to it; empty if none does."""
+    lines = [line for step in fix.apply if isinstance(step, ConfigStep) for line in step.lines]
+    cutting = next((line.strip() for line in lines if _CUTS.match(line.strip())), "")
+    return f"refused: `{cutting}` would cut the path to {fix.device}" if cutting else ""
+
+
+def _words(command: str) -> list[str]:
+    try:
+        return shlex.split(command)
+    except ValueError:
+        return []
+
+
+def _address(words: list[str]) -> str:
+    return words[3].partition("/")[0] if len(words) > 3 else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

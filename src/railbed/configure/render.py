@@ -10,7 +10,7 @@ from railbed.configure.plan import DevicePlan, Plan
 from railbed.configure.planned import PlannedFix
 from railbed.fleet.switch_change import SAVE
 from railbed.model.fix import ConfigStep, FileStep, RunStep, Step
-from railbed.model.text.printable import printable
+from railbed.model.text import printable
 from railbed.parsing.nexus.switch_lock import rollback_command
 
 END = "END_OF_FILE"

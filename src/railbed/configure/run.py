@@ -9,7 +9,7 @@ from typing import Any
 from railbed.check.book import CHECK_BOOK, probes_needed
 from railbed.check.rules import pending_change as pending_rule
 from railbed.check.rules import reachable
-from railbed.check.rules.switch import pending as switch_pending_rule
+from railbed.check.rules import switch_pending as switch_pending_rule
 from railbed.check.run import check, read_devices
 from railbed.configure.apply import change_devices
 from railbed.configure.plan import Plan, make_plan
@@ -23,7 +23,7 @@ from railbed.model.fix import Persistence
 from railbed.model.probe import PairTest, Probe
 from railbed.model.reading import DeviceFacts
 from railbed.model.record import Finding, Record, Verdict
-from railbed.model.text.amount import plural
+from railbed.model.text import plural
 from railbed.parsing.nexus.switch_lock import checkpoint_name
 from railbed.probes import boot_config, ip_addr, pending_change, ssh_session
 from railbed.probes.nexus import checkpoints

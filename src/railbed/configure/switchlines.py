@@ -19,11 +19,11 @@ REMOVALS = ("no policy-map", "no class-map", "no feature")
 
 
 @dataclass(slots=True)
-class ConfigSection:
+class EnteredSection:
     """A line and the lines below it."""
 
     line: str
-    below: dict[str, ConfigSection] = field(default_factory=dict)
+    below: dict[str, EnteredSection] = field(default_factory=dict)
     sources: list[PlannedFix] = field(default_factory=list)
     """The fixes that the lines come from."""
 
@@ -36,7 +36,7 @@ class ConfigSection:
 
 def merged(fixes: Sequence[PlannedFix]) -> tuple[PlannedFix, ...]:
     """Return one change for each section of the switch's configuration, in the order to make them."""
-    root = ConfigSection("")
+    root = EnteredSection("")
     for planned in fixes:
         for step in planned.fix.apply:
             if isinstance(step, ConfigStep):
@@ -61,20 +61,20 @@ def phase(line: str) -> int:
     return len(PHASES)
 
 
-def _add(root: ConfigSection, lines: Iterable[str], planned: PlannedFix) -> None:
+def _add(root: EnteredSection, lines: Iterable[str], planned: PlannedFix) -> None:
     """Add lines to the sections they belong to, by their indentation."""
-    stack: list[tuple[int, ConfigSection]] = [(-1, root)]
+    stack: list[tuple[int, EnteredSection]] = [(-1, root)]
     for line in lines:
         indent = len(line) - len(line.lstrip())
         while stack[-1][0] >= indent:
             stack.pop()
-        section = stack[-1][1].below.setdefault(line.strip(), ConfigSection(line.strip()))
+        section = stack[-1][1].below.setdefault(line.strip(), EnteredSection(line.strip()))
         if planned not in section.sources:
             section.sources.append(planned)
         stack.append((indent, section))
 
 
-def _planned(section: ConfigSection) -> PlannedFix:
+def _planned(section: EnteredSection) -> PlannedFix:
     sources = section.sources
     fixes = [planned.fix for planned in sources]
     return PlannedFix(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from pathlib import Path
 
+from railbed.configure.apply import UndoRequest
 from railbed.configure.request import Callbacks
-from railbed.configure.undo import UndoRequest
 from railbed.configure.undo_plan import UndoTerms
 from railbed.errors import UsageError
 from railbed.model.cluster import Cluster

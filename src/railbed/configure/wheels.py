@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from railbed.check.rules import torch_equal, tuning_libraries
-from railbed.check.shared.environment import REQUIREMENTS, add_libraries, create_environment, environment_prefix
+from railbed.check.shared.nodes import REQUIREMENTS, add_libraries, create_environment, environment_prefix
 from railbed.errors import UsageError
 from railbed.fleet import Fleet
 from railbed.launch.files.guard import BASE

@@ -96,19 +96,19 @@ class _DeviceView(_Place):
 
 
 @dataclass(frozen=True)
-class NodeView(_DeviceView):
+class SampledNode(_DeviceView):
     """One node."""
 
     node: Node
 
     @property
-    def ports(self) -> list[PortView]:
+    def ports(self) -> list[SampledPort]:
         """Its ports on rails."""
-        return [PortView(self.evidence, self.name, port) for port in self.node.ports]
+        return [SampledPort(self.evidence, self.name, port) for port in self.node.ports]
 
 
 @dataclass(frozen=True)
-class PortView(_Place):
+class SampledPort(_Place):
     """One port of a node."""
 
     port: Port
@@ -119,12 +119,14 @@ class PortView(_Place):
         return f"{self.name}/{self.port.netdev}"
 
     @property
-    def peers(self) -> list[PortView]:
+    def peers(self) -> list[SampledPort]:
         """The ports of other nodes on the same rail."""
-        return [PortView(self.evidence, node, port) for node, port in self.evidence.cluster.peers(self.name, self.port)]
+        return [
+            SampledPort(self.evidence, node, port) for node, port in self.evidence.cluster.peers(self.name, self.port)
+        ]
 
     @property
-    def switch_port(self) -> SwitchPortView | None:
+    def switch_port(self) -> SampledSwitchPort | None:
         """The switch port at the other end of its cable; None if the cluster file has none."""
         return self.evidence.switch_ports.get(self.subject)
 
@@ -139,15 +141,15 @@ class PortView(_Place):
 
 
 @dataclass(frozen=True)
-class SwitchView(_DeviceView):
+class SampledSwitch(_DeviceView):
     """One switch."""
 
     switch: Switch
 
     @property
-    def ports(self) -> list[SwitchPortView]:
+    def ports(self) -> list[SampledSwitchPort]:
         """Its ports that nodes are cabled to."""
-        return [SwitchPortView(self.evidence, self.name, port) for port in self.switch.ports]
+        return [SampledSwitchPort(self.evidence, self.name, port) for port in self.switch.ports]
 
     def on_ports(self, meter: str, part: str = "") -> dict[str, Signal]:
         """Return the series of every port by the port's name, also of ports without a node."""
@@ -159,7 +161,7 @@ class SwitchView(_DeviceView):
 
 
 @dataclass(frozen=True)
-class SwitchPortView(_Place):
+class SampledSwitchPort(_Place):
     """One port of a switch."""
 
     port: SwitchPort
@@ -184,12 +186,12 @@ class SwitchPortView(_Place):
 
 
 @dataclass(frozen=True)
-class RailView:
+class SampledRail:
     """One rail with the ports of all nodes on it."""
 
     evidence: Evidence
     name: str
-    ports: tuple[PortView, ...]
+    ports: tuple[SampledPort, ...]
 
     @property
     def subject(self) -> str:
@@ -197,7 +199,7 @@ class RailView:
         return self.name
 
     @property
-    def switch_ports(self) -> list[SwitchPortView]:
+    def switch_ports(self) -> list[SampledSwitchPort]:
         """The switch ports at the other ends of its cables, as far as the cluster file has them."""
         return [port.switch_port for port in self.ports if port.switch_port]
 
@@ -229,29 +231,30 @@ class Evidence:
         return Span(self.timeline.start, self.timeline.end)
 
     @cached_property
-    def nodes(self) -> tuple[NodeView, ...]:
+    def nodes(self) -> tuple[SampledNode, ...]:
         """Every node, in the order of the file."""
-        return tuple(NodeView(self, name, node) for name, node in self.cluster.nodes.items())
+        return tuple(SampledNode(self, name, node) for name, node in self.cluster.nodes.items())
 
     @cached_property
-    def switches(self) -> tuple[SwitchView, ...]:
+    def switches(self) -> tuple[SampledSwitch, ...]:
         """Every switch, in the order of the file."""
-        return tuple(SwitchView(self, name, switch) for name, switch in self.cluster.switches.items())
+        return tuple(SampledSwitch(self, name, switch) for name, switch in self.cluster.switches.items())
 
     @cached_property
-    def switch_ports(self) -> Mapping[str, SwitchPortView]:
+    def switch_ports(self) -> Mapping[str, SampledSwitchPort]:
         """The switch port at the other end of each cable, by the node's port."""
         return {
-            f"{cable.node}/{cable.port.netdev}": SwitchPortView(self, cable.switch, cable.switch_port)
+            f"{cable.node}/{cable.port.netdev}": SampledSwitchPort(self, cable.switch, cable.switch_port)
             for cable in cables(self.cluster)
         }
 
     @cached_property
-    def rails(self) -> tuple[RailView, ...]:
+    def rails(self) -> tuple[SampledRail, ...]:
         """Rails with their ports."""
         ports = [port for node in self.nodes for port in node.ports]
         return tuple(
-            RailView(self, name, tuple(port for port in ports if port.port.rail == name)) for name in self.cluster.rails
+            SampledRail(self, name, tuple(port for port in ports if port.port.rail == name))
+            for name in self.cluster.rails
         )
 
     @cached_property

@@ -41,7 +41,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Allocation:
+class SharedAddress:
     """Which candidates got their addresses."""
 
     ports: dict[End, Port] = field(default_factory=dict)
@@ -50,9 +50,11 @@ class Allocation:
     """The ports left out, each with the port that has its address."""
 
 
-def allocate(machines: Sequence[DiscoveredMachine], rails: Mapping[str, Rail], existing: Cluster | None) -> Allocation:
+def allocate(
+    machines: Sequence[DiscoveredMachine], rails: Mapping[str, Rail], existing: Cluster | None
+) -> SharedAddress:
     """Give each address to one port: by priority, then to the first machine."""
-    allocation = Allocation()
+    allocation = SharedAddress()
     owners: dict[IPv4Address | IPv6Address, End] = {}
     for candidate in sorted(_candidates(machines, rails, existing), key=lambda candidate: candidate.rank):
         free = [port for port in candidate.forms if candidate.rank is Priority.CONFIRMED or port.address not in owners]

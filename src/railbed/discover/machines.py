@@ -13,7 +13,7 @@ from railbed.discover.observation import Location, location_of
 from railbed.errors import UsageError
 from railbed.model.cluster import Cluster, Host, Login, Node
 from railbed.model.cluster import Text as OneLine
-from railbed.model.text.paths import expand_home, is_file
+from railbed.model.text import expand_home, is_file
 
 HOST = re.compile(r"(?:(?P<user>[^@\s]+)@)?(?P<host>\[[0-9A-Fa-f:.%]+\]|[A-Za-z0-9_.-]+)(?::(?P<port>\d{1,5}))?")
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection
 from itertools import chain, count
 
-from railbed.model.names import NAME_LENGTH, name_from
+from railbed.model.cabling import NAME_LENGTH, name_from
 
 
 def free_name(text: str, taken: Collection[str]) -> str:

@@ -7,14 +7,14 @@ from contextlib import aclosing
 
 from railbed import clusterfile
 from railbed.discover.build import build, notices
+from railbed.discover.cables import SWITCH_PROBES, SwitchObservation, observe_switch
 from railbed.discover.observation import PROBES, Observation, observe
-from railbed.discover.sightings import SWITCH_PROBES, SwitchObservation, observe_switch
 from railbed.fleet import Fleet, survey, surveyed
 from railbed.model import events
 from railbed.model.cluster import Cluster
 from railbed.model.reading import DeviceFacts, DeviceFailure
 from railbed.model.record import Event, Record
-from railbed.model.text.amount import plural
+from railbed.model.text import plural
 
 
 async def discover(

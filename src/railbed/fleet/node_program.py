@@ -12,8 +12,8 @@ from functools import cached_property
 from pathlib import Path
 
 import railbed
-from railbed.model.text.printable import printable
-from railbed.parsing.shell import quote_path
+from railbed.model.text import printable
+from railbed.parsing.text import quote_path
 from railbed.transport.base import Program
 
 OLDEST_PYTHON = (3, 7)

@@ -18,10 +18,8 @@ from typing import Any
 from railbed.fleet.fleet import DeviceAnswer, Fleet
 from railbed.fleet.worker import Call, Failed, Returned, Worker, call_here
 from railbed.model.cluster import Cluster, DeviceKind
-from railbed.model.output import Output
-from railbed.model.pairs import Address, Pair, Pairs
-from railbed.model.probe import PairTest, Probe
-from railbed.model.reading import DeviceFacts, Known, Unknown
+from railbed.model.probe import Address, Pair, Pairs, PairTest, Probe
+from railbed.model.reading import DeviceFacts, Known, Output, Unknown
 from railbed.probes.outputs import EVIDENCE_CHARS, parse_output
 from railbed.transport.base import Command, Target
 

@@ -11,6 +11,8 @@ recognisable:
 
 An undo is a change of its own. It restores only what the run has changed (`parsing.nexus.slots`), never a checkpoint:
 that would also erase what others have entered since.
+
+Changes that end with a block of code, for experiments: on nodes under guards, on switches under checkpoints.
 """
 
 from __future__ import annotations
@@ -18,14 +20,14 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 
 from railbed.errors import DeviceError, ParseError
-from railbed.fleet.change import BeingChanged, NotChanged, NotUndone, Refused
+from railbed.fleet.change import BeingChanged, NotChanged, NotUndone, Refused, change_nodes_temporarily
 from railbed.fleet.fleet import Fleet
 from railbed.model.fix import ConfigStep, Fix, Persistence, SlotStep, Step, is_one_line
-from railbed.model.output import Output
+from railbed.model.reading import Output
 from railbed.parsing.nexus.slots import ConfigSection, changed_between, content_of, parse_lines, touched_by
 from railbed.parsing.nexus.switch_lock import (
     CHANGING,
@@ -350,3 +352,23 @@ def _refusal(output: Output) -> str:
 def _key(command: str) -> str:
     """Return the name under which the output is recorded."""
     return re.sub(r"[^a-z]+", "_", command.lower())[:24].strip("_")
+
+
+HOLDER = "an experiment"
+
+
+@asynccontextmanager
+async def temporarily(fleet: Fleet, fixes: Sequence[Fix]) -> AsyncIterator[None]:
+    """Apply fixes, one for each device, and undo them at the end; raise NotChanged, or NotUndone.
+
+    Switches are changed before nodes, and restored after them: nodes never send in a class that no switch protects.
+    """
+    switches = {target.name for target in fleet.targets if target.kind == "switch"}
+    async with AsyncExitStack() as stack:
+        for fix in fixes:
+            if fix.device in switches:
+                change = SwitchChange(fleet, fix, CHANGING, Holder.this_process("experiment"))
+                await stack.enter_async_context(change.temporarily())
+        nodes = [fix for fix in fixes if fix.device not in switches]
+        await stack.enter_async_context(change_nodes_temporarily(fleet, nodes, HOLDER))
+        yield

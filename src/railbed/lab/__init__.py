@@ -2,9 +2,9 @@
 
 Read `up.py` first.
 
-model       a lab as data: its nodes, rails, addresses, and the declared faults
-folder      the files of labs, and their locks
-kind        the interface of a kind of lab; `netns/` and `vm/` implement it
+model   a lab as data: its nodes, rails, addresses, and the declared faults
+folder  the files of labs, and their locks
+kind    the interface of a kind of lab; `netns/` and `vm/` implement it
 up, down    create a lab, and remove it completely
 fault       declares faults and heals them
 scheduler   waits for the scheduler of a lab

@@ -1,7 +1,13 @@
-"""Faults: what goes wrong in a real fabric, injected on purpose and healed on request."""
+"""Faults: what goes wrong in a real fabric, injected on purpose and healed on request.
+
+Rates, times and percentages as people write them.
+
+Lists labs with the state of their nodes and their faults.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncGenerator
 from dataclasses import replace
 
@@ -111,3 +117,69 @@ def _check_target(lab: StoredLab, target: str, kinds: list[str]) -> None:
             f"choose one of: {', '.join(known)}" if known else "`railbed lab up --switch` creates a lab with a switch"
         )
         raise UsageError(f"{target!r} is not a {' or '.join(possible)} of lab {lab.spec.name!r}", hint=hint)
+
+
+RATE = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>[kKmMgG])(?:bit(?:/s)?|b/s|bps)?", re.ASCII)
+DELAY = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>us|ms|s)", re.ASCII)
+PERCENT = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*%?", re.ASCII)
+PER_SECOND = {"k": 1e3, "m": 1e6, "g": 1e9}
+SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
+FASTEST = 4e11
+
+
+def parse_rate(text: str) -> int:
+    """Read `10G`, `500M`, `1.5Gbit` as bit/s."""
+    match = RATE.fullmatch(text.strip())
+    rate = float(match["number"]) * PER_SECOND[match["unit"].lower()] if match else 0
+    if not 0 < rate <= FASTEST:
+        raise UsageError(f"{text!r} is not a rate", hint="write it as 500M, 1G, 10G or 40G (bit/s), at most 400G")
+    return round(rate)
+
+
+def parse_delay(text: str) -> float:
+    """Read `50us`, `2ms` as seconds."""
+    match = DELAY.fullmatch(text.strip())
+    delay = float(match["number"]) * SECONDS[match["unit"]] if match else 0
+    if not 0 < delay <= 1:
+        raise UsageError(f"{text!r} is not a delay", hint="write it as 50us or 2ms, at most 1s")
+    return delay
+
+
+def parse_percent(text: str) -> float:
+    """Read `5`, `0.1%`."""
+    match = PERCENT.fullmatch(text.strip())
+    if not match:
+        raise UsageError(f"{text!r} is not a percentage", hint="write it as 0.1 or 5")
+    return float(match["number"])
+
+
+async def status() -> AsyncGenerator[Record, None]:
+    """Yield an event per lab, with its nodes and the faults in force."""
+    for lab in folder.load_labs():
+        spec = lab.spec
+        yield events.LabStatus(
+            subject=spec.name,
+            message=_state(lab),
+            kind=spec.kind,
+            nodes=spec.nodes,
+            rails=spec.rails,
+            rate=spec.rate,
+            delay=spec.delay,
+            memory=spec.memory,
+            arch=spec.arch,
+            cluster=str(lab.cluster_file),
+            switch=spec.switch,
+            scheduler=spec.scheduler,
+            states={**await KINDS[spec.kind].states(lab), **({SWITCH: switch.state(lab)} if spec.switch else {})},
+            faults=[_fault(fault) for fault in lab.faults],
+        )
+
+
+def _fault(fault: Fault) -> events.LabFault:
+    return events.LabFault(fault=fault.fault, target=fault.target, value=fault.value, text=describe(fault))
+
+
+def _state(lab: StoredLab) -> str:
+    if lab.state == "up":
+        return "up"
+    return "starting" if folder.is_busy(lab) else "broken: the next `lab up` or `lab down` clears it"

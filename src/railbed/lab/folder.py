@@ -2,6 +2,8 @@
 
 `labs/NAME/lab.json` is written before anything else of a lab and removed last, so the next `up` or `down` finds what an
 interruption left behind.
+
+Removes what a lab or an image left on this machine, and never what is mounted or linked there.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import json
 import os
 import re
 import secrets
+import shutil
 import stat
 import time
 from collections.abc import Iterator
@@ -22,12 +25,54 @@ from typing import Any
 from railbed.errors import UsageError, os_reason
 from railbed.lab.host import HostFault
 from railbed.lab.model import Fault, Spec, StoredLab
-from railbed.lab.removal import remove_tree
 from railbed.model.cluster import Cluster
-from railbed.model.text.paths import expand_home
+from railbed.model.text import expand_home
 from railbed.store import write_atomically
 from railbed.store.cache import cache_folder, make_folder, open_private, read_cached, refuse_foreign, refuse_planted
 from railbed.store.run import PRIVATE
+
+REMOVE_SECONDS = 10.0
+
+
+def remove_tree(path: Path) -> None:
+    """Remove a file, a link, or a folder and its content, but never what is linked, or mounted below it.
+
+    The folder that it is in is opened once, not through a link, and all is removed relative to that.
+    """
+    with suppress(FileNotFoundError):
+        within = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            if stat.S_ISDIR(os.lstat(path.name, dir_fd=within).st_mode):
+                _remove_folder(path, within)
+            else:
+                os.unlink(path.name, dir_fd=within)
+        finally:
+            os.close(within)
+
+
+def _remove_folder(path: Path, within: int) -> None:
+    deadline = time.monotonic() + REMOVE_SECONDS
+    while True:
+        os.lstat(path.name, dir_fd=within)  # ends this if somebody else has removed it
+        if mounts := mounts_below(path):
+            raise HostFault(f"{mounts[0]} is a mount and was not removed", hint=f"umount it, then remove {path}")
+        try:
+            shutil.rmtree(path.name, dir_fd=within)
+        except OSError as error:
+            # A process that was just killed may still be writing, or another railbed is removing it, too.
+            if time.monotonic() > deadline:
+                raise HostFault(f"{path} cannot be removed: {error.strerror}") from error
+            time.sleep(0.05)
+        else:
+            return
+
+
+def mounts_below(path: Path) -> list[str]:
+    """Return what is mounted on a folder or below it."""
+    lines = Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()
+    points = (line.split()[4].encode("latin-1", "replace").decode("unicode_escape") for line in lines)
+    return [point for point in points if Path(point).is_relative_to(path.resolve())]
+
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,31}")
 ABOUT = "lab.json"

@@ -1,4 +1,12 @@
-"""This machine as the host of a lab: root, programs, memory, and commands run here."""
+"""This machine as the host of a lab: root, programs, memory, and commands run here.
+
+Processes of a lab that outlive railbed.
+
+They are found by a unique argument and the folder they run in, even if the railbed that started them was killed before
+it could write anything down.
+
+SSH keys made for one lab, and the known_hosts file that lets a client trust its devices.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +16,14 @@ import ctypes
 import os
 import shutil
 import signal
+import subprocess
 from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
 from railbed.errors import DeviceError, ToolMissing
+from railbed.lab.model import StoredLab
 
 COMMAND_SECONDS = 60.0
 PR_SET_PDEATHSIG = 1
@@ -135,3 +145,73 @@ async def end(pids: Sequence[int], *, seconds: float = 10.0) -> None:
     except TimeoutError as error:
         left = ", ".join(str(pid) for pid in pids if is_alive(pid))
         raise HostFault(f"processes {left} cannot be ended") from error
+
+
+def detach(lab: StoredLab, arguments: Sequence[str], log: Path) -> subprocess.Popen[bytes]:
+    """Start a process in the lab's folder that continues when railbed ends."""
+    with log.open("ab") as output:
+        return subprocess.Popen(
+            arguments,
+            cwd=lab.folder,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+
+
+def forget(process: subprocess.Popen[bytes]) -> None:
+    """Release a process that continues on its own, so that Python does not warn when the object is collected."""
+    if process.poll() is None:
+        process.returncode = 0
+
+
+def find_processes(lab: StoredLab, tag: str) -> list[int]:
+    """Return the processes in a lab's folder with that argument."""
+    pids = []
+    for folder in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            if (
+                folder.name.isdigit()
+                and tag.encode() in (folder / "cmdline").read_bytes().split(b"\0")
+                and (folder / "cwd").readlink() == lab.folder.resolve()
+                and is_own(folder)
+            ):
+                pids.append(int(folder.name))
+    return pids
+
+
+def is_own(process: Path) -> bool:
+    """Whether this user started a process, from its folder in /proc: anybody can start some with the same arguments.
+
+    The owner of that folder does not show it: su and the like belong to root, whoever starts them.
+    """
+    lines = (process / "status").read_text(encoding="utf-8", errors="replace").splitlines()
+    return any(line.startswith("Uid:") and int(line.split()[1]) == os.geteuid() for line in lines)
+
+
+def is_stopped(pid: int) -> bool:
+    """Whether a process does not run: it is stopped by a signal, or has ended."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in ("T", "t", "Z")
+    except OSError:
+        return True
+
+
+async def make_keys(lab: StoredLab) -> None:
+    """Make the key that logs in, and a host key for every device."""
+    names = {lab.key: f"railbed lab {lab.spec.name}"} | {lab.host_key(name): name for name in lab.devices}
+    await together(_make_key(path, name) for path, name in names.items())
+
+
+def write_known_hosts(lab: StoredLab, doors: Mapping[str, tuple[str, int]]) -> None:
+    """Write the host key of each device with the address and port it listens on."""
+    lines = []
+    for name, (host, port) in doors.items():
+        kind, key, *_ = lab.host_key(name).with_suffix(".host_key.pub").read_text(encoding="ascii").split()
+        lines.append(f"{host if port == 22 else f'[{host}]:{port}'} {kind} {key}\n")
+    lab.known_hosts.write_text("".join(lines), encoding="ascii")
+
+
+async def _make_key(path: Path, comment: str) -> None:
+    await run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", comment, "-f", str(path)])

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from railbed.lab.model import KindName, LabNode, Spec, StoredLab, SwitchDoor
 from railbed.lab.netns.kind import NetnsKind
-from railbed.lab.patience import Signs
+from railbed.lab.steps import Signs
 from railbed.lab.vm.kind import VmKind
 from railbed.model.cluster import Node
 from railbed.model.record import Event

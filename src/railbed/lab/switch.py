@@ -14,13 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from railbed.errors import UsageError
-from railbed.lab.host import HostFault, end, send
+from railbed.lab.host import HostFault, detach, end, find_processes, forget, is_stopped, send
 from railbed.lab.kind import KINDS
 from railbed.lab.model import SWITCH, LabNode, PlatformName, Spec, StoredLab, rail_name
-from railbed.lab.patience import Patience, ProcessSigns
-from railbed.lab.processes import detach, find_processes, forget, is_stopped
+from railbed.lab.steps import Patience, ProcessSigns
 from railbed.model.cluster import Login, Switch, SwitchPort
-from railbed.model.text.amount import plural
+from railbed.model.text import plural
 from switchlab import Control, ControlError
 
 USER = "admin"

@@ -1,4 +1,9 @@
-"""Brings a lab up: every node answers, or nothing remains."""
+"""Brings a lab up: every node answers, or nothing remains.
+
+Takes labs down, including those whose start was interrupted.
+
+The scheduler of a lab: waits until it has all nodes and can run jobs on them.
+"""
 
 from __future__ import annotations
 
@@ -11,26 +16,96 @@ from functools import partial
 from types import TracebackType
 
 from railbed import clusterfile
-from railbed.errors import UsageError
+from railbed.errors import DeviceError, UsageError
 from railbed.fleet import Fleet
-from railbed.lab import folder, scheduler, switch
-from railbed.lab.down import clear_broken, take_down
+from railbed.lab import folder, switch
 from railbed.lab.host import HostFault
 from railbed.lab.kind import KINDS
 from railbed.lab.model import CONTROLLER, SWITCH, Spec, StoredLab, rail_subnet
-from railbed.lab.patience import Patience, Signs
+from railbed.lab.netns.slurm import log_file
+from railbed.lab.steps import Patience, Signs
 from railbed.model import events
 from railbed.model.cluster import Cluster, Login, Rail, Training
-from railbed.model.progress import progress
+from railbed.model.events.general import progress
 from railbed.model.record import Event, Record
-from railbed.transport.base import Target, targets_of
+from railbed.transport.base import Command, Target, targets_of
 from railbed.transport.connect import live_connector
+
+
+async def down(name: str | None) -> AsyncGenerator[Record, None]:
+    """Take down one lab; without a name, the only lab."""
+    cleared = set()
+    async for event in clear_broken():
+        if isinstance(event, events.Notice):
+            cleared.add(event.subject)
+        yield event
+    if name in cleared or (name is None and cleared and not folder.load_labs()):
+        return
+    lab = folder.chosen_lab(name)
+    yield progress("ending the nodes", subject=lab.spec.name)
+    with folder.locked(lab) as now:
+        await take_down(now)
+    yield events.LabDown(subject=lab.spec.name, message="down, and removed completely")
+
+
+async def clear_broken() -> AsyncGenerator[Event, None]:
+    """Take down labs whose `up` died: they are neither up nor locked."""
+    for name in folder.remove_empty():
+        yield events.Notice(subject=name, message=f"removed the remains of lab {name!r}")
+    for lab in folder.load_labs():
+        if lab.state == "starting" and not folder.is_busy(lab):
+            yield progress("removing its remains", subject=lab.spec.name)
+            with folder.locked(lab) as now:
+                await take_down(now)
+            yield events.Notice(subject=lab.spec.name, message=f"removed the remains of lab {lab.spec.name!r}")
+
+
+async def take_down(lab: StoredLab) -> None:
+    """End and remove everything of a lab, its files last."""
+    await switch.stop(lab)
+    await KINDS[lab.spec.kind].destroy(lab)
+    folder.remove(lab)
+
+
+STATES = Command(key="states", script="sinfo --noheader --Node --format '%N %T'", timeout=30.0)
+READY = "idle"
+SCHEDULER_QUIET_SECONDS, MOST_SECONDS = 60.0, 600.0
+PAUSE_SECONDS = 0.05
+
+
+async def until_ready(lab: StoredLab, controller: Target) -> None:
+    """Wait until every node is idle, which is when Slurm can run jobs there."""
+    states: dict[str, str] = {}
+    patience = Patience(lambda: tuple(states.items()), quiet=SCHEDULER_QUIET_SECONDS, most=MOST_SECONDS)
+    async with live_connector() as connect, Fleet([controller], connect, timeout=STATES.timeout) as fleet:
+        while True:
+            trouble = await _read_states(fleet, controller.name, states)
+            missing = [node.name for node in lab.nodes if states.get(node.name) != READY]
+            if not missing:
+                return
+            if why := patience.at_end():
+                reason = trouble or f"{missing[0]} is {states.get(missing[0], 'unknown to it')}"
+                log = log_file(lab, controller.name if trouble else missing[0])
+                raise HostFault(f"Slurm did not start: {reason}, and {why}", hint=f"see {log}")
+            await asyncio.sleep(PAUSE_SECONDS)
+
+
+async def _read_states(fleet: Fleet, controller: str, states: dict[str, str]) -> str:
+    """Read the state of every node as Slurm has it, or return why that fails."""
+    try:
+        output = await fleet.ask(controller, STATES)
+    except DeviceError as error:
+        return error.message
+    if output.exit != 0:
+        return output.trouble
+    states |= dict(line.split(maxsplit=1) for line in output.text.splitlines() if " " in line)
+    return ""
+
 
 QUIET_SECONDS, ANSWER_SECONDS = 180.0, 3600.0
 """How long to wait for nodes after the last sign of progress, and at most."""
 ASK_SECONDS, LONGEST_ASK_SECONDS = 20.0, 160.0
 """Time-out of a login at first; it doubles after a login that was too slow."""
-PAUSE_SECONDS = 0.05
 
 
 async def up(spec: Spec) -> AsyncGenerator[Record, None]:
@@ -58,7 +133,7 @@ async def up(spec: Spec) -> AsyncGenerator[Record, None]:
             yield events.LabSwitchUp(subject=SWITCH, message=f"an emulated {spec.switch} answers")
         if spec.scheduler:
             yield progress("waiting for Slurm to have all nodes", subject=spec.name)
-            await scheduler.until_ready(lab, _controller(lab))
+            await until_ready(lab, _controller(lab))
             yield events.LabSchedulerUp(subject=CONTROLLER, message="Slurm has all nodes, and they are idle")
         yield events.LabUp(subject=spec.name, cluster=str(lab.cluster_file), nodes=spec.nodes)
         # Last of all: an interruption before this leaves no lab.

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from railbed.errors import DeviceError, Gone, Unreachable
 from railbed.fleet import Fleet
-from railbed.launch.protocol import BEAT_SECONDS, LINE_LIMIT, SILENCE_SECONDS, Message, decode, encode
+from railbed.launch.messages import BEAT_SECONDS, LINE_LIMIT, SILENCE_SECONDS, Message, decode, encode
 from railbed.transport.base import Program
 
 HELLO_SECONDS = 50.0

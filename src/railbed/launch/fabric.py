@@ -15,8 +15,8 @@ from railbed.launch.rdma import Obstacle, RdmaPath, rdma_paths
 from railbed.model.cluster import LOCAL_HOST, Cluster, Node, Policy, Port
 from railbed.model.probe import Probe
 from railbed.model.reading import DeviceFacts, Unknown
-from railbed.parsing.gres import NO_GRES
 from railbed.probes import infiniband, limits
+from railbed.transport.slurm import NO_GRES
 
 FACTS: tuple[Probe[Any], ...] = (infiniband.PROBE, limits.PROBE)
 """The probes that `fabric_of` needs."""

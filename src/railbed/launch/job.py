@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from railbed.launch.messages import SAFE_PATH, Message
 from railbed.launch.placement import Placement
-from railbed.launch.protocol import SAFE_PATH, Message
 from railbed.launch.spec import RankSpec
 from railbed.model.record import Record
 

@@ -35,15 +35,14 @@ from railbed.launch.agentlink import AgentLink, NodeMessage
 from railbed.launch.generation import Generation
 from railbed.launch.job import Job
 from railbed.launch.meeting import Meeting
+from railbed.launch.messages import Message
 from railbed.launch.placement import Placement
-from railbed.launch.protocol import Message
-from railbed.launch.reachability import Reachability
-from railbed.launch.roster import Roster
+from railbed.launch.roster import Reachability, Roster
 from railbed.model import events
-from railbed.model.events.milestones import RETURNED
-from railbed.model.progress import progress
+from railbed.model.events.general import progress
+from railbed.model.events.train import RETURNED
 from railbed.model.record import Event, Record
-from railbed.model.text.amount import plural
+from railbed.model.text import plural
 
 TICK_SECONDS = 0.25
 GATHER_SECONDS = 120.0
@@ -61,7 +60,7 @@ class GaveUp(DeviceError):
     """Too few nodes are left to continue, or no generation makes progress."""
 
 
-class Refused(DeviceError):
+class StartRefused(DeviceError):
     """The ranks refuse the request: another start would fail in the same way."""
 
 
@@ -226,7 +225,7 @@ class Supervisor:
                 yield record
             if generation.ranks.refusal:
                 sentence, hint = generation.ranks.refusal
-                raise Refused(sentence, hint=hint)
+                raise StartRefused(sentence, hint=hint)
             # Before the next test: its question makes this answer an old one.
             unreached = self._reachability.answer(received)
             self._test_rail()

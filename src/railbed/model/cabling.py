@@ -2,6 +2,8 @@
 
 Switches, LLDP and people write the same switch port in several ways, and a neighbour may give its name with a domain,
 or only a management address. All matching between the two is here.
+
+Names for the cluster file, made from host names and other free text.
 """
 
 from __future__ import annotations
@@ -12,7 +14,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from railbed.model.cluster import Cluster, Port, Switch, SwitchPort
-from railbed.model.names import name_from
+
+NAME_LENGTH = 64
+
+
+def name_from(text: str) -> str:
+    """Turn a text into a name for the cluster file; empty if none of its characters are allowed."""
+    return re.sub(r"[^A-Za-z0-9_.-]", "-", text).strip("-._")[:NAME_LENGTH].rstrip("-._")
+
 
 PREFIX = re.compile(r"^(ethernet|eth|et|hundredgige|twentyfivegige|fortygige)(?=\d)")
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from railbed.model.events.milestones import LOST_OTHERS
+from railbed.model.events.train import LOST_OTHERS
 from railbed.model.record import Finding, Verdict
-from railbed.model.text.amount import plural
+from railbed.model.text import plural
 
 MOST_NAMED = 3
 NO_LINK = "up, but no link"

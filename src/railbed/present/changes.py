@@ -10,10 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from railbed.model.record import Change
-from railbed.present.grouping import group_by
-from railbed.present.masks import NameMask
-from railbed.present.names import name_range
-from railbed.present.wording import counted
+from railbed.present.groups import NameMask, group_by
+from railbed.present.wording import counted, name_range
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,7 @@ exit 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Agent:
+class RunningAgent:
     """One agent with its ranks, and the run they belong to."""
 
     job: str
@@ -66,7 +66,7 @@ class Agent:
 class Agents:
     """All agents on a machine; there may be none."""
 
-    agents: tuple[Agent, ...]
+    agents: tuple[RunningAgent, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ def _triples(arguments: Sequence[str]) -> Iterator[tuple[str, str, str]]:
     return zip(arguments, arguments[1:], arguments[2:], strict=False)
 
 
-def _agent(folder: PurePosixPath, processes: Sequence[_Process], table: _Table) -> Agent:
+def _agent(folder: PurePosixPath, processes: Sequence[_Process], table: _Table) -> RunningAgent:
     first = min(processes, key=lambda process: process.started)
     pids: set[int] = set()
     waiting = [process.pid for process in processes] + table.within.get(folder, [])
@@ -151,7 +151,7 @@ def _agent(folder: PurePosixPath, processes: Sequence[_Process], table: _Table) 
         if pid not in pids:
             pids.add(pid)
             waiting += table.children.get(pid, [])
-    return Agent(
+    return RunningAgent(
         job=folder.parts[-2],
         kind=KINDS[folder.parts[-3]],
         user=first.user,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
-from railbed.parsing.interfaces import key_and_value
+from railbed.parsing.ports import key_and_value
 from railbed.parsing.text import integer, sections
 
 TITLE = "Ethernet Channel Bonding Driver:"

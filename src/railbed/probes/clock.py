@@ -13,7 +13,7 @@ TIME = re.compile(r"(?P<seconds>\d{1,12})(?:\.(?P<nanoseconds>\d{9})|\.?%?N?)", 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Clock:
+class NodeClock:
     """The time on a machine."""
 
     epoch: float
@@ -22,15 +22,15 @@ class Clock:
     """The true reading lies in [epoch, epoch + resolution): 1 second if `date` has no nanoseconds."""
 
 
-def parse(text: str) -> Clock:
+def parse(text: str) -> NodeClock:
     """Read `date +%s.%N`."""
     match = TIME.fullmatch(text.strip())
     if not match:
         raise ParseError("expected seconds since 1970", line=text.strip()[:80])
     seconds, nanoseconds = match["seconds"], match["nanoseconds"]
     if nanoseconds is None:
-        return Clock(epoch=float(seconds), resolution=1.0)
-    return Clock(epoch=float(f"{seconds}.{nanoseconds}"), resolution=0.0)
+        return NodeClock(epoch=float(seconds), resolution=1.0)
+    return NodeClock(epoch=float(f"{seconds}.{nanoseconds}"), resolution=0.0)
 
 
 PROBE = Probe(
@@ -38,6 +38,6 @@ PROBE = Probe(
     title="the machine's time",
     command="date +%s.%N",
     parse=parse,
-    facts=Clock,
+    facts=NodeClock,
     early=True,
 )

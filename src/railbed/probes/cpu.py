@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
-from railbed.parsing.fields import Fields
-from railbed.parsing.text import integer, json_value, sections
+from railbed.parsing.text import Fields, integer, json_value, sections
 
 COMMAND = r"""
 printf '==> lscpu <==\n'; lscpu -J 2>/dev/null || lscpu

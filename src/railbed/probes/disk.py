@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from railbed.errors import ParseError
 from railbed.model.cluster import Cluster
 from railbed.model.probe import Probe
-from railbed.parsing.shell import quote_path
-from railbed.parsing.text import integer, sections
+from railbed.parsing.text import integer, quote_path, sections
 
 COMMAND = r"""
 while [ ! -d "$folder" ] && [ "$folder" != / ]; do folder=$(dirname -- "$folder"); done

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
-from railbed.parsing.interfaces import answers, for_each_interface, without_title
+from railbed.parsing.ports import answers, for_each_interface, without_title
 
 KEY = re.compile(r"^\s+([A-Za-z][A-Za-z0-9 ()/-]*):(.*)$")
 SPEED = re.compile(r"^(\d{1,9})Mb/s$", re.ASCII)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
-from railbed.parsing.interfaces import answers, for_each_interface, key_and_value
+from railbed.parsing.ports import answers, for_each_interface, key_and_value
 
 NOTHING = ("", "N/A", "n/a")
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
-from railbed.parsing.interfaces import answers, for_each_interface, key_and_value, on_or_off
+from railbed.parsing.ports import answers, for_each_interface, key_and_value, on_or_off
 
 TITLES = ("Features for ", "Offload parameters for ")
 STATE = re.compile(r"^(on|off)(?: \[(fixed|requested on|requested off|not requested)\])?$")

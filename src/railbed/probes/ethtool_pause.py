@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
-from railbed.parsing.interfaces import answers, for_each_interface, key_and_value, on_or_off, without_title
+from railbed.parsing.ports import answers, for_each_interface, key_and_value, on_or_off, without_title
 
 KNOWN = {"Autonegotiate", "RX", "TX", "RX negotiated", "TX negotiated"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pause:
+class PauseSettings:
     """Global pause of one interface; all None if it has none, such as a virtual interface."""
 
     autoneg: bool | None = None
@@ -28,7 +28,7 @@ class Pause:
 class GlobalPause:
     """Global pause by interface."""
 
-    interfaces: dict[str, Pause]
+    interfaces: dict[str, PauseSettings]
 
 
 def parse(text: str) -> GlobalPause:
@@ -38,7 +38,7 @@ def parse(text: str) -> GlobalPause:
     )
 
 
-def _pause(lines: list[str]) -> Pause:
+def _pause(lines: list[str]) -> PauseSettings:
     values = {}
     for line in lines:
         key, value = key_and_value(line)
@@ -46,7 +46,7 @@ def _pause(lines: list[str]) -> Pause:
             values[key] = on_or_off(value)
         elif not line[0].isspace() and key != "Statistics":
             raise ParseError("expected a pause setting", line=line)
-    return Pause(
+    return PauseSettings(
         autoneg=values.get("Autonegotiate"),
         rx=values.get("RX"),
         tx=values.get("TX"),

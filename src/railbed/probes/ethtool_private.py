@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from railbed.model.probe import Probe
-from railbed.parsing.interfaces import answers, for_each_interface, key_and_value, on_or_off, without_title
+from railbed.parsing.ports import answers, for_each_interface, key_and_value, on_or_off, without_title
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
-from railbed.parsing.interfaces import answers, for_each_interface, without_title
+from railbed.parsing.ports import answers, for_each_interface, without_title
 
 GROUP = re.compile(r"[TR]x Queue#")
 """How vmxnet3 numbers its queues; the counters of each are indented below it, under the same names."""

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
-from railbed.parsing.firewall.iptables import read_iptables
-from railbed.parsing.firewall.nft import read_nft, without_iptables
+from railbed.parsing.firewall.listings import read_iptables, read_nft, without_iptables
 from railbed.parsing.firewall.rules import Chain, Packet, Verdict, Walk
 from railbed.parsing.text import sections
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
-from railbed.parsing.rdma_sysfs import IF_THERE_IS_RDMA
+from railbed.parsing.ports import IF_THERE_IS_RDMA
 from railbed.parsing.text import integer, number
 
 DEVICE = re.compile(r"(?:CA|Switch|Router|iWARP RNIC|\?\?\?):? '([^']+)'")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
 from railbed.parsing.gids import Gid, gid_text, gid_type
-from railbed.parsing.rdma_sysfs import IF_THERE_IS_RDMA
+from railbed.parsing.ports import IF_THERE_IS_RDMA
 from railbed.parsing.text import integer
 
 DEVICE = re.compile(r"hca_id:\s*(\S+)")

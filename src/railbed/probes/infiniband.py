@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
 from railbed.parsing.gids import Gid, gid_text, gid_type
-from railbed.parsing.rdma_sysfs import Files, ports_of, rdma_devices
+from railbed.parsing.ports import Files, ports_of, rdma_devices
 from railbed.parsing.text import integer, number
 
 NO_GID = "0000:0000:0000:0000:0000:0000:0000:0000"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from railbed.model.probe import Probe
-from railbed.parsing.rdma_sysfs import Files, ports_of, rdma_devices
+from railbed.parsing.ports import Files, ports_of, rdma_devices
 from railbed.parsing.text import integer
 
 NOT_A_COUNTER = "lifespan"

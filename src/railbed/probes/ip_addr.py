@@ -7,8 +7,7 @@ from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface, ip
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
-from railbed.parsing.fields import Fields, records
-from railbed.parsing.text import json_list
+from railbed.parsing.text import Fields, json_list, records
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
-from railbed.parsing.fields import Fields, records
-from railbed.parsing.text import json_list
+from railbed.parsing.text import Fields, json_list, records
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

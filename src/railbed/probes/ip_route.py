@@ -7,8 +7,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_net
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
-from railbed.parsing.fields import Fields, records
-from railbed.parsing.text import json_list, sections
+from railbed.parsing.text import Fields, json_list, records, sections
 
 DEFAULT = {"inet": "0.0.0.0/0", "inet6": "::/0"}
 MAIN = "main"

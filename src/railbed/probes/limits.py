@@ -32,7 +32,7 @@ class Limit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class ProcessLimits:
     """Limits of a login session."""
 
     locked_memory: Limit
@@ -43,14 +43,14 @@ class Limits:
     """The session may lock memory beyond its limit, as root may."""
 
 
-def parse(text: str) -> Limits:
+def parse(text: str) -> ProcessLimits:
     """Read /proc/self/limits, and the effective capabilities if they follow."""
     parts = dict(sections(text))
     lines = parts.get("limits", parts.get("", "")).strip().splitlines()
     limits = dict(_limit(line) for line in lines if not line.startswith("Limit "))
     if "locked memory" not in limits:
         raise ParseError("no limit of locked memory", line=text.strip()[:80])
-    return Limits(
+    return ProcessLimits(
         locked_memory=limits["locked memory"],
         open_files=limits.get("open files"),
         processes=limits.get("processes"),
@@ -80,5 +80,5 @@ PROBE = Probe(
     title="limits of locked memory, open files, processes",
     command=COMMAND,
     parse=parse,
-    facts=Limits,
+    facts=ProcessLimits,
 )

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from railbed.errors import ParseError
 from railbed.model.cabling import Neighbour
 from railbed.model.probe import Probe
-from railbed.parsing.fields import Fields
-from railbed.parsing.text import json_value
+from railbed.parsing.text import Fields, json_value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,9 +8,8 @@ from typing import Any, TypeVar
 
 from railbed import catalog, probes
 from railbed.errors import ParseError
-from railbed.model.output import Output
 from railbed.model.probe import Probe
-from railbed.model.reading import Known, Unknown
+from railbed.model.reading import Known, Output, Unknown
 
 F = TypeVar("F")
 EVIDENCE_CHARS = 2000

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
-from railbed.parsing.rdma_sysfs import COMPLAINT
+from railbed.parsing.ports import COMPLAINT
 from railbed.parsing.text import integer, number, sections
 
 ADDRESS = r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]"

@@ -11,8 +11,7 @@ from typing import Literal
 
 from railbed.errors import ParseError
 from railbed.model.cluster import Cluster
-from railbed.model.pairs import Pair
-from railbed.model.probe import PairTest, Probe
+from railbed.model.probe import Pair, PairTest, Probe
 from railbed.parsing.peer_tests import IN_ONE_WRITE, LOAD, MEASURE_LOAD, MachineLoad, in_batches, parse_load
 from railbed.parsing.text import integer, number, sections
 

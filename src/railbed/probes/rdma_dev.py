@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
-from railbed.parsing.fields import Fields, records
-from railbed.parsing.rdma_sysfs import IF_THERE_IS_RDMA
-from railbed.parsing.text import json_list
+from railbed.parsing.ports import IF_THERE_IS_RDMA
+from railbed.parsing.text import Fields, json_list, records
 
 LINE = re.compile(r"\d+: ([^\s:]+):(.*)", re.ASCII)
 KEYS = {"node_type", "protocol", "fw", "node_guid", "sys_image_guid", "type", "parent", "adaptive-moderation"}

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
-from railbed.parsing.fields import Fields, records
-from railbed.parsing.rdma_sysfs import IF_THERE_IS_RDMA
-from railbed.parsing.text import integer, json_list
+from railbed.parsing.ports import IF_THERE_IS_RDMA
+from railbed.parsing.text import Fields, integer, json_list, records
 
 LINE = re.compile(r"(?:link|\d+/\d+:)\s+([^\s/]+)/(\d{1,3}):?(?:\s+(.*))?", re.ASCII)
 """`link mlx5_0/1 state ACTIVE …`, or `1/1: mlx5_0/1: state ACTIVE …` up to iproute2 5.5."""

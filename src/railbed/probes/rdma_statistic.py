@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
-from railbed.parsing.fields import Fields, records
-from railbed.parsing.rdma_sysfs import IF_THERE_IS_RDMA
-from railbed.parsing.text import integer, json_list
+from railbed.parsing.ports import IF_THERE_IS_RDMA
+from railbed.parsing.text import Fields, integer, json_list, records
 
 LINK = re.compile(r"(?:^|\n)link\s+([^\s/]+/\d{1,3})(?=\s|$)", re.ASCII)
 COUNTER = re.compile(r"\s*([A-Za-z]\S*(?: [A-Za-z]\S*)*)\s+(\d{1,20})(?=\s|$)", re.ASCII)

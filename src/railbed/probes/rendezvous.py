@@ -10,8 +10,7 @@ from typing import Literal
 
 from railbed.errors import ParseError
 from railbed.model.cluster import Cluster
-from railbed.model.pairs import Pair
-from railbed.model.probe import PairTest, Probe
+from railbed.model.probe import Pair, PairTest, Probe
 from railbed.parsing.peer_tests import IN_ONE_WRITE, LOAD, MEASURE_LOAD, MachineLoad, in_batches, parse_load
 from railbed.parsing.text import integer, sections
 
@@ -38,7 +37,7 @@ fi
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Attempt:
+class ConnectTest:
     """One attempted connection."""
 
     node: str
@@ -54,7 +53,7 @@ class Attempt:
 class Attempts:
     """All connections that one machine attempted."""
 
-    attempts: tuple[Attempt, ...]
+    attempts: tuple[ConnectTest, ...]
     load: MachineLoad | None = None
     """The load of the machine, if measured: before repeating tests that timed out."""
 
@@ -99,7 +98,7 @@ def parse(text: str) -> Attempts:
     return Attempts(attempts=attempts, load=loads[0] if loads else None)
 
 
-def _attempt(name: str, text: str) -> Attempt:
+def _attempt(name: str, text: str) -> ConnectTest:
     words = name.split()
     if name and len(words) != 3:
         raise ParseError("expected a peer as `node address port`", line=name)
@@ -108,7 +107,7 @@ def _attempt(name: str, text: str) -> Attempt:
     for pattern, outcome in OUTCOMES:
         for line in reversed(lines):
             if pattern.search(line):
-                return Attempt(
+                return ConnectTest(
                     node=node, address=address, port=integer(port) if port else None, outcome=outcome, message=line
                 )
     raise ParseError("expected the outcome of a connection", line=lines[0] if lines else "")

@@ -15,7 +15,7 @@ RDMA = "RDMA sniffer"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tcpdump:
+class TcpdumpVersion:
     """What tcpdump can do on a machine."""
 
     version: str
@@ -25,7 +25,7 @@ class Tcpdump:
     """RDMA devices whose packets libpcap can capture on the card."""
 
 
-def parse(text: str) -> Tcpdump:
+def parse(text: str) -> TcpdumpVersion:
     """Read the sections `version` and `interfaces`; the versions alone also do."""
     parts = dict(sections(text))
     versions = dict(VERSION.findall(parts.get("version", parts.get("", ""))))
@@ -39,7 +39,7 @@ def parse(text: str) -> Tcpdump:
         if not match:
             raise ParseError("expected `NUMBER.INTERFACE`", line=line)
         names[match.group(1)] = RDMA in match.group(2)
-    return Tcpdump(
+    return TcpdumpVersion(
         version=versions["tcpdump"],
         libpcap=versions.get("libpcap"),
         interfaces=tuple(name for name, is_rdma in names.items() if not is_rdma),
@@ -52,7 +52,7 @@ PROBE = Probe(
     title="tcpdump, and the interfaces it can capture on",
     command="echo '==> version <=='; tcpdump --version 2>&1; echo '==> interfaces <=='; tcpdump -D 2>/dev/null; true",
     parse=parse,
-    facts=Tcpdump,
+    facts=TcpdumpVersion,
     tool="tcpdump",
     package="tcpdump",
 )

@@ -13,9 +13,7 @@ from dataclasses import dataclass
 from railbed.errors import ParseError
 from railbed.model.cluster import Cluster
 from railbed.model.probe import Probe
-from railbed.parsing.fields import Fields
-from railbed.parsing.shell import ONLY_INSTALLED, python_words, quote_path
-from railbed.parsing.text import json_value
+from railbed.parsing.text import ONLY_INSTALLED, Fields, json_value, python_words, quote_path
 
 IMPORT_SECONDS = 25
 TUNING = ("bitsandbytes", "peft", "transformers")

@@ -11,7 +11,7 @@ Tone = Literal["good", "notice", "bad", "quiet"]
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class MarkCell:
     """A word with a tone, such as a verdict."""
 
     text: str
@@ -37,11 +37,11 @@ class Value:
         return self.text
 
 
-Cell = str | Mark | Code | Value
+Cell = str | MarkCell | Code | Value
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class TextBlock:
     """A paragraph."""
 
     template: ClassVar[str] = "text"
@@ -68,7 +68,7 @@ class Facts:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class TableBlock:
     """A table; on a narrow screen it scrolls horizontally."""
 
     template: ClassVar[str] = "table"
@@ -82,7 +82,7 @@ class Table:
 class Entry:
     """One finding or event."""
 
-    mark: Mark
+    mark: MarkCell
     title: str
     text: str = ""
     detail: str = ""
@@ -99,7 +99,7 @@ class Entries:
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class ListBlock:
     """Preformatted text."""
 
     template: ClassVar[str] = "listing"
@@ -156,7 +156,7 @@ class Rung:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ladder:
+class LadderBlock:
     """Packets between two nodes, from top to bottom as time passes: a drawing on a page, and a table for the rest."""
 
     template: ClassVar[str] = "ladder"
@@ -167,8 +167,8 @@ class Ladder:
     right: str
     rungs: Sequence[Rung]
     """In the order in which they were sent: the label of each has a row of its own."""
-    table: Table
+    table: TableBlock
     note: str = ""
 
 
-Block = Text | Heading | Facts | Table | Entries | Listing | Fold | Figure | Ladder
+Block = TextBlock | Heading | Facts | TableBlock | Entries | ListBlock | Fold | Figure | LadderBlock

@@ -1,16 +1,55 @@
-"""The content of a report: a verdict and sections of blocks. Every format is written from this."""
+"""The content of a report: a verdict and sections of blocks. Every format is written from this.
+
+The interface of a section: a pure function from a run's data to blocks, in its own file.
+
+A section's file has a `show` function and one `SECTION`. `show` returns None if the section does not apply to the run.
+`headline` adds a clause to the verdict's sentence. `methods` describes, for each measure of the section, how it was
+measured; the section `method` lists them all.
+
+All sections.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
 
+from railbed import catalog
 from railbed.present.wording import JOIN, moment
+from railbed.report import sections
 from railbed.report.blocks import Block, Figure, Fold, Tone
-from railbed.report.catalogue import all_sections
 from railbed.report.reading.run import RunData
-from railbed.report.section import Headline
 from railbed.store.run import Status
+
+
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """A clause of the verdict: without a capital and without a full stop."""
+
+    text: str
+    tone: Tone = "good"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """One section of the page."""
+
+    name: str
+    """The name of its file, and the anchor on the page."""
+    title: str
+    order: int
+    show: Callable[[RunData], Sequence[Block] | None]
+    headline: Callable[[RunData], Headline | None] = lambda _: None
+    methods: Mapping[str, str] = field(default_factory=dict)
+
+
+@cache
+def all_sections() -> tuple[Section, ...]:
+    """Return every section, in the order of the page."""
+    plugins = catalog.collect(sections, Section, "SECTION").values()
+    return tuple(sorted(plugins, key=lambda section: (section.order, section.name)))
+
 
 TONES: tuple[Tone, ...] = ("bad", "notice", "good", "quiet")
 STATUS_WORDS: Mapping[Status, str] = {"stopped": "Stopped", "running": "In progress"}

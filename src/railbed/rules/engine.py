@@ -9,8 +9,8 @@ from typing import Any, Generic, TypeVar
 
 from railbed.model.probe import Probe
 from railbed.model.record import WRONG, Finding, Verdict
-from railbed.model.text.amount import plural
-from railbed.present.grouping import group_by
+from railbed.model.text import plural
+from railbed.present.groups import group_by
 from railbed.rules.book import RuleBook
 from railbed.rules.explain import Concluded, Explanation, wrong_first
 from railbed.rules.judgement import Judgement, skip

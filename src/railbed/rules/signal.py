@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from railbed.model.meters import Meter, SeriesKey
-from railbed.model.text.amount import duration, number, size
+from railbed.model.text import duration, number, size
 from railbed.rules.judgement import Span
 
 Numbers = NDArray[np.float64]

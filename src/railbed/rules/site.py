@@ -10,10 +10,8 @@ from typing import Any, TypeVar
 
 from railbed.model.cabling import Cabling, cables
 from railbed.model.cluster import Cluster, Node, Policy, Port, Rail, Switch, SwitchPort
-from railbed.model.output import Output
-from railbed.model.pairs import Pairs
-from railbed.model.probe import Probe
-from railbed.model.reading import DeviceFacts, Known, Unknown
+from railbed.model.probe import Pairs, Probe
+from railbed.model.reading import DeviceFacts, Known, Output, Unknown
 from railbed.rules.rule import Unread
 
 F = TypeVar("F")

@@ -4,7 +4,6 @@ Read `writing.py` first.
 """
 
 from railbed.store.find import ANY_RUN, NEWEST, RunKind, find_run, similar_names, summary_of
-from railbed.store.process import Process, ask_to_end
 from railbed.store.records import (
     NewLines,
     RecordReader,
@@ -16,8 +15,10 @@ from railbed.store.records import (
     to_line,
 )
 from railbed.store.run import (
+    Process,
     RunSummary,
     Status,
+    ask_to_end,
     followed,
     is_being_written,
     is_own_folder,

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import BinaryIO, Self
 
 from railbed.errors import UsageError, os_reason
-from railbed.model.text import amount
+from railbed.model import text
 
 PARTIAL = ".partial"
 MARK = ".railbed-lock"
@@ -94,7 +94,7 @@ class AtomicFolder:
             about = os.statvfs(self.partial)
             free = about.f_bavail * about.f_frsize
         if free < size:
-            needed = f"{amount.size(size)} are needed, {amount.size(free)} are free"
+            needed = f"{text.size(size)} are needed, {text.size(free)} are free"
             raise UsageError(f"{self.path} cannot be written: the disk is full: {needed}", hint=HINT)
 
     @contextmanager

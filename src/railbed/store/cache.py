@@ -18,7 +18,7 @@ from pathlib import Path
 
 from railbed.errors import UsageError
 from railbed.model.private import make_private
-from railbed.model.text.paths import expand_home
+from railbed.model.text import expand_home
 from railbed.model.writers import first_gap, other_writers, user_name
 
 ROOT = 0

@@ -1,4 +1,7 @@
-"""Finds the run that a user names: by its name, by its folder, or as the newest that a verb can use."""
+"""Finds the run that a user names: by its name, by its folder, or as the newest that a verb can use.
+
+The cluster of a run, which is data: only a run that this user made may decide what is executed and reached.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from railbed.errors import UsageError
+from railbed import clusterfile
+from railbed.errors import UsageError, os_reason
+from railbed.model.cluster import Cluster
 from railbed.model.events import TrainingStarted
-from railbed.model.text.printable import printable
-from railbed.store.proof import first_training
-from railbed.store.run import ABOUT, RUN_NAME, RunSummary, is_own_folder, list_runs, read_run_in, runs_folder
+from railbed.model.regular import open_regular
+from railbed.model.text import printable
+from railbed.store.proof import first_training, has_own_training, own_cluster_file
+from railbed.store.run import ABOUT, CLUSTER, RUN_NAME, RunSummary, is_own_folder, list_runs, read_run_in, runs_folder
 
 NEWEST = "newest"
 """Names the newest run of this user that a verb can use, or else of another; a folder with this name is `./newest`."""
@@ -105,3 +111,45 @@ def _newest(kind: RunKind, parent: Path) -> Path:
         if kind.fits(run, folder):
             return folder
     raise UsageError(f"there is no {kind.noun} in {parent}", hint=kind.hint)
+
+
+class ForeignRun(UsageError):
+    """A run has no proof that this user made it."""
+
+
+def cluster_to_read(folder: Path) -> Cluster:
+    """Return the cluster of a run, to describe the run: nothing in it may be executed or reached."""
+    path = folder / CLUSTER
+    try:
+        open_regular(path).close()
+    except FileNotFoundError:
+        pass  # the next line has the sentence for it
+    except OSError as error:
+        raise UsageError(
+            f"{path} cannot be read: {os_reason(error)}", hint="name a cluster file with -c FILE"
+        ) from error
+    return clusterfile.load(path)
+
+
+def require_own_training(folder: Path) -> None:
+    """Raise ForeignRun unless what a run trains, and under which name, is what this user started it with."""
+    if not has_own_training(folder):
+        raise ForeignRun(
+            f"{folder.name} has no proof that you started this training here, so it is not continued",
+            hint="start a run of your own with its recipe",
+        )
+
+
+def cluster_to_act_on(folder: Path) -> Cluster:
+    """Return the cluster of a run, to work on it; raise ForeignRun unless this user made the run and its cluster."""
+    if not (folder / CLUSTER).exists():
+        raise UsageError(f"{folder.name} has no cluster file", hint="name it with -c FILE")
+    content = own_cluster_file(folder)
+    if content is None:
+        raise ForeignRun(
+            f"{folder.name} has no proof that you made it here and that its {CLUSTER} is unchanged, so its programs are"
+            " not started and its hosts not reached",
+            hint="name a cluster file of your own with -c FILE",
+        )
+    # The proven bytes: the file may be replaced at any moment.
+    return clusterfile.loads(content.decode(), name=str(folder / CLUSTER))

@@ -16,7 +16,7 @@ from pydantic_core import to_json
 
 from railbed.errors import UsageError, os_reason
 from railbed.model.events import ChangeStarted, DeviceChanged
-from railbed.model.events.configure import Outcome
+from railbed.model.events.runs import Outcome
 from railbed.model.fix import Fix
 from railbed.model.private import for_us_alone
 from railbed.model.record import Change, Finding
@@ -102,7 +102,7 @@ def unreadable_undos(cluster: str, parent: Path | None = None) -> list[UsageErro
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Attempt:
+class DeviceChange:
     """What a run did to a device, or began to do."""
 
     device: str
@@ -128,16 +128,16 @@ class Unfinished:
     undoing: bool = False
 
 
-def read_attempts(run: Path) -> dict[str, Attempt]:
+def read_attempts(run: Path) -> dict[str, DeviceChange]:
     """Return what a run did to each device that it began to change."""
     try:
         saved = {fix.device for fix in read_undo(run)}
     except UsageError:
         saved = None  # it may have changed any device
-    attempts: dict[str, Attempt] = {}
+    attempts: dict[str, DeviceChange] = {}
     for record in read_records(run, ChangeStarted, DeviceChanged):
         if isinstance(record, ChangeStarted | DeviceChanged):
-            attempts[record.subject] = Attempt(
+            attempts[record.subject] = DeviceChange(
                 device=record.subject,
                 outcome=record.outcome if isinstance(record, DeviceChanged) else None,
                 undoes=record.run,
@@ -180,7 +180,7 @@ def unfinished_changes(cluster: str, parent: Path | None = None) -> dict[str, Un
     return unfinished
 
 
-def devices_to_undo(cluster: str, name: str, parent: Path | None = None) -> tuple[list[Attempt], dict[str, str]]:
+def devices_to_undo(cluster: str, name: str, parent: Path | None = None) -> tuple[list[DeviceChange], dict[str, str]]:
     """Return the attempts of a run that are not undone, and the devices that a later run has changed, by run."""
     undone: set[tuple[str, str]] = set()
     later: dict[str, str] = {}
@@ -198,7 +198,7 @@ def devices_to_undo(cluster: str, name: str, parent: Path | None = None) -> tupl
     return [], later
 
 
-def _changes_of(cluster: str, parent: Path | None) -> Iterator[tuple[RunSummary, dict[str, Attempt]]]:
+def _changes_of(cluster: str, parent: Path | None) -> Iterator[tuple[RunSummary, dict[str, DeviceChange]]]:
     """Yield the runs of configure on a cluster that have ended, the newest first, with what each did."""
     for run, folder in _runs_on(cluster, parent):
         yield run, read_attempts(folder)

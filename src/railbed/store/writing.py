@@ -1,6 +1,10 @@
 """Writes runs: a new folder, or one whose job starts again.
 
 While a run is written its records file is locked, so that readers can distinguish a run in progress from one that died.
+
+Notes about a run in progress from other commands, such as a fault that was caused in its lab: `notes.jsonl`.
+
+The records of a run have one writer, so what others know about it is in a file of its own.
 """
 
 from __future__ import annotations
@@ -8,7 +12,7 @@ from __future__ import annotations
 import errno
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,24 +23,26 @@ from pydantic_core import to_json
 from railbed import __version__
 from railbed.errors import UsageError, os_reason
 from railbed.model.events import TrainingStarted
-from railbed.model.private import for_us_alone
-from railbed.model.record import Finding, Record
-from railbed.model.text.scrub import scrub
+from railbed.model.private import for_us_alone, scrub
+from railbed.model.record import Event, Finding, Record
 from railbed.store.ownership import require_private_run
-from railbed.store.process import this_process
 from railbed.store.proof import Unprovable, prove, prove_training
 from railbed.store.records import to_line
 from railbed.store.run import (
     ABOUT,
     CLUSTER,
+    NOTES,
     PRIVATE,
     RAW,
     RECORDS,
     RunSummary,
     Status,
     describe_folder,
+    is_own_folder,
+    list_runs,
     read_about,
     runs_folder,
+    this_process,
     write_atomically,
 )
 from railbed.store.run_lock import lock_again, lock_new, refuse_several, this_start
@@ -304,3 +310,13 @@ def _not_stored(folder: Path, error: OSError) -> UsageError:
         f"cannot store the run in {folder}: {os_reason(error)}",
         hint="free some disk space, run in a folder that you can write to, or set RAILBED_RUNS",
     )
+
+
+def note_in_runs(cluster: str, events: Iterable[Event]) -> None:
+    """Add events to every run in progress on a cluster; a run whose folder cannot be written does without them."""
+    lines = b"".join(scrub(to_line(event)) + b"\n" for event in events)
+    for run in list_runs() if lines else ():
+        folder = runs_folder() / run.id
+        if run.status == "running" and run.cluster == cluster and is_own_folder(folder):
+            with suppress(OSError), open(folder / NOTES, "ab", buffering=0, opener=for_us_alone) as file:
+                file.write(lines)

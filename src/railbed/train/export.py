@@ -16,15 +16,14 @@ from typing import Literal
 
 from railbed.errors import CheckpointDamaged, DeviceError
 from railbed.fleet import Fleet
-from railbed.launch.protocol import Message
+from railbed.launch.messages import Message
 from railbed.model import events
 from railbed.model.cluster import LOCAL_HOST, Cluster
 from railbed.model.record import Record
 from railbed.store.atomic_folder import AtomicFolder
 from railbed.train.results.adapter import is_adapter
-from railbed.train.results.program import Place, messages_of, prepare
+from railbed.train.results.program import Place, messages_of, prepare, receive, temporary_folder
 from railbed.train.results.sources import WeightsSource, no_weights, ready_weights, weights_sources
-from railbed.train.results.transfer import receive, temporary_folder
 from railbed.train.state.checkpoints import PIECE, sealed
 
 PROGRAM = "publish"

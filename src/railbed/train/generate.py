@@ -9,7 +9,7 @@ from typing import Any
 
 from railbed.errors import UsageError
 from railbed.fleet import Fleet
-from railbed.launch.protocol import Message
+from railbed.launch.messages import Message
 from railbed.model import events
 from railbed.model.cluster import Cluster
 from railbed.model.record import Record

@@ -17,23 +17,21 @@ from railbed.launch.fabric import FACTS, NodeFabric, fabric_of, without_rdma
 from railbed.launch.files.client import NodeDiskFull
 from railbed.launch.files.ship import Parcel, Shipped, parcel
 from railbed.launch.job import RankStart
+from railbed.launch.messages import Message
 from railbed.launch.placement import Deployment, Placement, rank_address, ranks_by_default, rendezvous_port
-from railbed.launch.protocol import Message
-from railbed.launch.supervise import RETURN_SECONDS, GaveUp, Refused, Supervisor
+from railbed.launch.supervise import RETURN_SECONDS, GaveUp, StartRefused, Supervisor
 from railbed.model import events
 from railbed.model.cluster import Cluster, Node
-from railbed.model.progress import progress
+from railbed.model.events.general import progress
 from railbed.model.reading import DeviceFacts
 from railbed.model.record import Record
-from railbed.model.text.amount import size
+from railbed.model.text import size
 from railbed.train.base.folder import read_folder
-from railbed.train.capacity.disk import disk_notices
+from railbed.train.capacity.fit import disk_notices
 from railbed.train.departure import Departure
 from railbed.train.network.ledger import Ledger, must_be_rdma
-from railbed.train.progress.downtime import Downtime
-from railbed.train.progress.idle import IdleTimes
-from railbed.train.progress.phases import Phases
 from railbed.train.progress.records import records_of
+from railbed.train.progress.steps import Downtime, IdleTimes, Phases
 from railbed.train.ranks import PRELOAD, KnownCheckpoints, TrainingRun, copies_in, ranks_of
 from railbed.train.state.resume import EarlierState, resume_point
 
@@ -257,7 +255,7 @@ def _require_rdma(cluster: Cluster, request: TrainRequest, fabric: Mapping[str, 
     """Refuse MPI if a node lacks the RDMA that the cluster file lists. If the file lists none, MPI uses TCP."""
     if request.transport == "mpi" and (lacking := without_rdma(cluster, fabric)):
         why = f"{lacking}: {fabric[lacking].obstacle}"
-        raise Refused(f"mpi was requested and does not work here: {why}", hint=fabric[lacking].remedy)
+        raise StartRefused(f"mpi was requested and does not work here: {why}", hint=fabric[lacking].remedy)
 
 
 def _require_nodes_of_shares(cluster: Cluster, recipe: Mapping[str, Any]) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from railbed.model.cluster import LOCAL_HOST, Cluster, DeviceKind, Login, Nxapi, Switch
-from railbed.model.output import Output
+from railbed.model.reading import Output
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

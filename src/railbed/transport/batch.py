@@ -16,7 +16,7 @@ from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass, field
 
 from railbed.errors import TimedOut, Unreachable
-from railbed.model.output import LATE, MAX_OUTPUT_BYTES, Output
+from railbed.model.reading import LATE, MAX_OUTPUT_BYTES, Output
 from railbed.transport.base import Command, Program
 
 GREETING_SECONDS = 50.0

@@ -22,8 +22,8 @@ from railbed.errors import (
     Unreachable,
 )
 from railbed.model.cluster import Nxapi
-from railbed.model.output import MAX_OUTPUT_BYTES
-from railbed.model.text.paths import expand_home
+from railbed.model.reading import MAX_OUTPUT_BYTES
+from railbed.model.text import expand_home
 from railbed.transport.batch import CHUNK, PrintsTooMuch
 
 if TYPE_CHECKING:

@@ -16,12 +16,12 @@ from dataclasses import dataclass
 
 from railbed.errors import DeviceError, LoginRefused, TimedOut, Unreachable
 from railbed.model.cluster import Login
-from railbed.model.output import COMPLAINT_CHARS, Output
+from railbed.model.reading import COMPLAINT_CHARS, Output
 from railbed.transport.base import Command, Program, Target, Transport
 from railbed.transport.batch import PrintsTooMuch, cut_off, unfinished
 from railbed.transport.https import CONNECT_SECONDS, HttpAnswer, HttpsServer
-from railbed.transport.nexus_cli import REFUSAL, REFUSED, no_programs, run_first_accepted
 from railbed.transport.secret import resolve, secret_place
+from railbed.transport.ssh.switch import REFUSAL, REFUSED, no_programs, run_first_accepted
 
 PATH = "/ins"
 AS_JSON = "| json"

@@ -17,16 +17,15 @@ from pathlib import Path
 from typing import Self
 
 from railbed.errors import DeviceError, UsageError, os_reason
-from railbed.model.output import Output
-from railbed.model.private import for_us_alone
-from railbed.model.text.scrub import scrub
+from railbed.model.private import for_us_alone, scrub
+from railbed.model.reading import Output
 from railbed.transport.base import Command, Connector, Program, Target, Transport
 
 INDEX = "index.jsonl"
 _ENCODER = json.JSONEncoder(ensure_ascii=False)
 
 
-class Recorder:
+class OutputRecorder:
     """Writes a recording. No file stays open between two writes: a fleet has more devices than a process has files."""
 
     def __init__(self, folder: Path) -> None:
@@ -97,7 +96,7 @@ def _scrubbed(text: str) -> str:
     return scrub(text.encode("utf-8", "replace")).decode()
 
 
-def recording_connector(connect: Connector, *recorders: Recorder) -> Connector:
+def recording_connector(connect: Connector, *recorders: OutputRecorder) -> Connector:
     """Return a connector that also records everything that devices print."""
 
     @asynccontextmanager
@@ -122,7 +121,7 @@ def recording_connector(connect: Connector, *recorders: Recorder) -> Connector:
 
 
 class _RecordingTransport:
-    def __init__(self, device: str, transport: Transport, recorders: Sequence[Recorder]) -> None:
+    def __init__(self, device: str, transport: Transport, recorders: Sequence[OutputRecorder]) -> None:
         self._device = device
         self._transport = transport
         self._recorders = recorders

@@ -14,7 +14,7 @@ from pydantic_core import from_json
 
 from railbed import errors
 from railbed.errors import DeviceError, OnlyRecorded, Unreachable, UsageError
-from railbed.model.output import MAX_OUTPUT_BYTES, Output
+from railbed.model.reading import MAX_OUTPUT_BYTES, Output
 from railbed.model.regular import read_regular
 from railbed.transport.base import Command, Connector, Program, Target, Transport
 from railbed.transport.record import INDEX

@@ -15,10 +15,10 @@ from contextlib import asynccontextmanager, suppress
 from typing import Self
 
 from railbed.errors import Gone, ProgramRefused, ToolMissing, Unreachable
-from railbed.model.output import Output
+from railbed.model.reading import Output
 from railbed.transport.base import Command, Program, Target, Transport
 from railbed.transport.batch import run_batch
-from railbed.transport.process import ChildProgram, drained_in, signal_group, wait_despite_cancellation
+from railbed.transport.local import ChildProgram, drained_in, signal_group, wait_despite_cancellation
 from railbed.transport.secret import resolve
 from railbed.transport.slurm import complaint, slurm_environment
 

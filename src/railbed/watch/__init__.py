@@ -1,4 +1,4 @@
-"""watch: sampling a cluster as a run of its own (`run.py`), or beside another verb (`alongside.py`, `series.py`).
+"""watch: sampling a cluster as a run of its own (`run.py`), or beside another verb (`run.py`, `run.py`).
 
 Read `run.py` first.
 """

@@ -31,7 +31,7 @@ SECURITY = {
 }
 
 
-class Refusal(Exception):
+class AccessRefusal(Exception):
     """A request that is refused, with the status and a sentence about it."""
 
     def __init__(self, status: int, sentence: str) -> None:
@@ -67,16 +67,16 @@ class Access:
         answer: ASGIApp
         try:
             answer = self._admit(scope) or self._app
-        except Refusal as refusal:
+        except AccessRefusal as refusal:
             answer = PlainTextResponse(f"{refusal.sentence}\n", refusal.status, _headers_for(refusal))
         await answer(scope, receive, _with_security(send))
 
     def _admit(self, scope: Scope) -> Response | None:
         """Return an answer of our own, or None for the application's; raise Refusal."""
         if scope["method"] not in ("GET", "HEAD"):
-            raise Refusal(405, "This page can only be read: use GET.")
+            raise AccessRefusal(405, "This page can only be read: use GET.")
         if len(scope["raw_path"]) + len(scope["query_string"]) > LONGEST_URL:
-            raise Refusal(414, f"The address of a request may have at most {LONGEST_URL} characters.")
+            raise AccessRefusal(414, f"The address of a request may have at most {LONGEST_URL} characters.")
         headers = Headers(scope=scope)
         self._check_host(headers)
         _check_origin(headers)
@@ -86,12 +86,12 @@ class Access:
         hosts = headers.getlist("host")
         name = host_name(hosts[0]) if len(hosts) == 1 else None
         if name is None:
-            raise Refusal(400, "A request needs exactly one valid Host header.")
+            raise AccessRefusal(400, "A request needs exactly one valid Host header.")
         if name in LOCAL_NAMES or name == self._address.lower():
             return
         if not is_loopback(self._address) and (_is_address(name) or name in _own_names()):
             return  # a foreign site can make its name lead here, but not an address
-        raise Refusal(421, f"This server is not {name[:80]}: open it as {self._address} or localhost.")
+        raise AccessRefusal(421, f"This server is not {name[:80]}: open it as {self._address} or localhost.")
 
     def _check_token(self, scope: Scope, headers: Headers) -> Response | None:
         assert self._token is not None
@@ -99,11 +99,11 @@ class Access:
         if self._has_session(scope, headers) or _same(_bearer(headers), self._token):
             return RedirectResponse("/", 303) if link is not None else None
         if link is None:
-            raise Refusal(401, "This page needs the link with the token that railbed printed when it started.")
+            raise AccessRefusal(401, "This page needs the link with the token that railbed printed when it started.")
         if not _same(link, self._token):
-            raise Refusal(403, "The token is wrong: use the link that railbed printed when it started.")
+            raise AccessRefusal(403, "The token is wrong: use the link that railbed printed when it started.")
         if scope["method"] != "GET":
-            raise Refusal(401, "The link with the token works for a GET request only.")
+            raise AccessRefusal(401, "The link with the token works for a GET request only.")
         # A redirect, so that the token does not stay in the address bar, in the history or in a screenshot.
         response = RedirectResponse("/", 303)
         response.set_cookie(_cookie_name(scope), self._session, httponly=True, samesite="strict", path="/")
@@ -138,10 +138,10 @@ def _check_origin(headers: Headers) -> None:
     origins = headers.getlist("origin")
     own = f"http://{headers['host']}".lower()
     if any(origin.lower() != own for origin in origins):
-        raise Refusal(403, f"Pages of {origins[0][:80]} may not read this server.")
+        raise AccessRefusal(403, f"Pages of {origins[0][:80]} may not read this server.")
     foreign = headers.get("sec-fetch-site", "none") in ("cross-site", "same-site")
     if foreign and (headers.get("sec-fetch-mode") != "navigate" or headers.get("sec-fetch-dest") != "document"):
-        raise Refusal(403, "Pages of other sites may not read this server.")
+        raise AccessRefusal(403, "Pages of other sites may not read this server.")
 
 
 def _bearer(headers: Headers) -> str:
@@ -153,7 +153,7 @@ def _query(scope: Scope) -> list[tuple[str, str]]:
     try:
         return parse_qsl(scope["query_string"].decode("ascii"), max_num_fields=512)
     except ValueError:
-        raise Refusal(400, "The query of the request cannot be read.") from None
+        raise AccessRefusal(400, "The query of the request cannot be read.") from None
 
 
 def _same(value: str, secret: str) -> bool:
@@ -174,7 +174,7 @@ def _own_names() -> set[str]:
     return {name, name.partition(".")[0]}
 
 
-def _headers_for(refusal: Refusal) -> dict[str, str]:
+def _headers_for(refusal: AccessRefusal) -> dict[str, str]:
     match refusal.status:
         case 405:
             return {"allow": "GET, HEAD"}

@@ -3,6 +3,10 @@
 The text is composed to YAML's own nodes and read from there, not through a loader: nodes have an exact position, keys
 keep their text as typed (a node may be called `1` or `on`), and the values can only be text, numbers, true,
 false, lists and maps.
+
+Syntax errors of YAML in plain sentences. They never repeat text of the file: that could be a password.
+
+What is refused before YAML is parsed: files that would crash the parser or keep it busy for minutes.
 """
 
 from __future__ import annotations
@@ -11,13 +15,100 @@ import re
 from dataclasses import dataclass, field
 
 from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+from ruamel.yaml.reader import ReaderError
 
 from railbed.yamlfile.kind import FileKind
-from railbed.yamlfile.limits import MAX_DEPTH, refused
 from railbed.yamlfile.mistakes import KeyPath, Mistake, refusal
-from railbed.yamlfile.syntax import syntax_mistake
+
+SENTENCES = (
+    ("maximum depth", "nested too deeply"),
+    ("found character '\\t'", "a tab; YAML requires spaces"),
+    ("cannot start any token", "a value that begins with this character needs quotes"),
+    ("but found another document", "a second document begins here; {noun} has only one"),
+    ("undefined alias", "a value that begins with * is taken for an alias; put it in quotes"),
+    ("duplicate anchor", "anchors (&) are not used in {noun}; write the value out"),
+    ("mapping values are not allowed here", "a key is not allowed here: look at the indentation, and at : in values"),
+    ("sequence entries are not allowed here", "a list entry is not allowed here: look at the indentation"),
+    ("unknown escape character", "a backslash in double quotes must not come before this character; use '…'"),
+    ("end of stream", "quotes are opened and never closed"),
+    ("expected ',' or ']'", "a list is opened with [ and not closed, or a comma is missing"),
+    ("expected ',' or '}'", "a map is opened with { and not closed, or a comma is missing"),
+    ("expected <block end>", "this line does not line up with those before it: look at the indentation"),
+    ("could not find expected ':'", "a : is missing after a key"),
+    ("tag", "a value that begins with ! is taken for a tag; put it in quotes"),
+    ("anchor", "a value that begins with & is taken for an anchor; put it in quotes"),
+    ("alias", "a value that begins with * is taken for an alias; put it in quotes"),
+    ("version", "only YAML 1.2 is supported; remove the %YAML line"),
+)
+"""Part of the parser's message, and a sentence for the user; the first match counts."""
+
+OPENED_EARLIER = ("end of stream", "expected ',' or", "could not find expected ':'")
+"""Problems that the parser detects late: the line where they began is reported."""
+
+
+def syntax_mistake(text: str, error: YAMLError, noun: str) -> Mistake:
+    """Return the parser's error as a mistake of the file."""
+    if isinstance(error, ReaderError):
+        line = text.count("\n", 0, error.position) + 1
+        return Mistake(f"a control character; {noun} is plain text", line)
+    if not isinstance(error, MarkedYAMLError):
+        return Mistake("not YAML")
+    words = f"{error.problem or ''} {error.context or ''}"
+    sentence = next(
+        (sentence for piece, sentence in SENTENCES if piece in words), "not YAML: look at this line and the one before"
+    )
+    earlier = any(piece in words for piece in OPENED_EARLIER)
+    marks = [error.context_mark, error.problem_mark] if earlier else [error.problem_mark, error.context_mark]
+    return Mistake(sentence.replace("{noun}", noun), next((mark.line + 1 for mark in marks if mark is not None), 0))
+
+
+MAX_CHARACTERS = 512 * 1024
+"""Five times the size of a file with a thousand nodes. Parsing takes a second per 100 kB."""
+MAX_DEPTH = 50
+
+VERSION = re.compile(r"^%YAML[ \t]+(?!1\.[12][ \t\r]*(?:$|#))", re.MULTILINE)
+"""A version that the parser does not support; it raises many kinds of exceptions for it."""
+OPENING, CLOSING = "[{", "]}"
+BRACKET_OR_COMMENT = re.compile(r"[][{}]|(?:^|(?<=\s))#[^\n]*")
+
+
+def refused(text: str, noun: str) -> Mistake | None:
+    """Return why a text is refused without parsing it, or None."""
+    if len(text) > MAX_CHARACTERS:
+        return too_large(noun)
+    if "\0" in text:
+        return Mistake(f"a NUL byte; {noun} is plain text", _line(text, text.index("\0")))
+    if version := VERSION.search(text):
+        return Mistake("only YAML 1.2 is supported; remove the %YAML line", _line(text, version.start()))
+    return _nested_too_deeply(text)
+
+
+def too_large(noun: str) -> Mistake:
+    """Return the mistake for a file that is too large for its kind."""
+    return Mistake(f"larger than {MAX_CHARACTERS // 1024} KiB, which is too large for {noun}")
+
+
+def _nested_too_deeply(text: str) -> Mistake | None:
+    """Count open brackets: parsing takes quadratic time in their number.
+
+    Brackets inside quotes count as well: no real file has fifty of them open at once.
+    """
+    depth = 0
+    for match in BRACKET_OR_COMMENT.finditer(text):
+        if match[0] in OPENING:
+            depth += 1
+            if depth > MAX_DEPTH:
+                return Mistake("nested too deeply", _line(text, match.start()))
+        elif match[0] in CLOSING:
+            depth = max(0, depth - 1)
+    return None
+
+
+def _line(text: str, position: int) -> int:
+    return text.count("\n", 0, position) + 1
+
 
 YAML_TAG = "tag:yaml.org,2002:"
 INTEGER = re.compile(r"[+-]?[0-9][0-9_]{0,99}")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from railbed.errors import UserError
-from railbed.model.text.amount import plural
+from railbed.model.text import plural
 from railbed.yamlfile.kind import FileKind
 
 Key = str | int

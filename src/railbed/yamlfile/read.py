@@ -8,9 +8,8 @@ from typing import TypeVar
 from pydantic import BaseModel, ValidationError
 
 from railbed.errors import UserError
-from railbed.yamlfile.document import YamlDocument
+from railbed.yamlfile.document import MAX_CHARACTERS, YamlDocument, too_large
 from railbed.yamlfile.kind import FileKind
-from railbed.yamlfile.limits import MAX_CHARACTERS, too_large
 from railbed.yamlfile.mistakes import Mistake, refusal
 from railbed.yamlfile.translate import translated
 

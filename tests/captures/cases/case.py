@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from railbed.capture.analysis.analyse import analyse
-from railbed.capture.analysis.context import Context, Place
+from railbed.capture.analysis.context import Context, KnownPort
 from railbed.capture.analysis.results import Analysis
 from railbed.capture.book import CAPTURE_BOOK
 from railbed.capture.packets import Recording
@@ -21,9 +21,9 @@ from tests.captures.truth import Packet, recorded
 FIRST, SECOND, THIRD = "10.0.0.1", "10.0.0.2", "10.0.0.3"
 
 
-def place(number: int, **known: Any) -> Place:
+def place(number: int, **known: Any) -> KnownPort:
     """Return the port of a node on rail0, at 10 Gb/s."""
-    return replace(Place(node=f"node{number}", port="ens1", rail="rail0", speed=10.0, mtu=9000), **known)
+    return replace(KnownPort(node=f"node{number}", port="ens1", rail="rail0", speed=10.0, mtu=9000), **known)
 
 
 CONTEXT = Context(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from railbed.capture.node.folder import PLACES, PREFIX
+from railbed.capture.node.tcpdump import PLACES, PREFIX
 from tests.support.benchsite import write_suite
 from tests.support.cli import Result
 from tests.support.kills.scenario import Killed, Scenario

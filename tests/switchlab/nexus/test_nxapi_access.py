@@ -24,8 +24,7 @@ from railbed.errors import (
     Unreachable,
 )
 from railbed.model.cluster import Login, Nxapi, Secret
-from railbed.model.output import MAX_OUTPUT_BYTES, Output
-from railbed.model.reading import Known
+from railbed.model.reading import MAX_OUTPUT_BYTES, Known, Output
 from railbed.probes.outputs import all_probes, parse_output
 from railbed.transport import https, nxapi
 from railbed.transport.base import Command, Target, targets_of

@@ -17,17 +17,16 @@ from railbed.configure.switchlines import merged
 from railbed.configure.undo_plan import UndoPlan, UndoTerms, plan_switch
 from railbed.fleet import Fleet
 from railbed.fleet.change import BeingChanged, NotChanged, NotUndone
-from railbed.fleet.switch_change import entered, read_running
-from railbed.fleet.temporary import temporarily
+from railbed.fleet.switch_change import entered, read_running, temporarily
 from railbed.model import events
 from railbed.model.cluster import Login, Secret
-from railbed.model.events.configure import Outcome
+from railbed.model.events.runs import Outcome
 from railbed.model.fix import Fix, Persistence, configure_lines
 from railbed.model.record import Finding, Verdict
 from railbed.parsing.nexus.switch_lock import CHANGING, Holder, checkpoint_name
 from railbed.transport.base import Command, Target
 from railbed.transport.connect import live_connector
-from railbed.transport.record import Recorder, recording_connector
+from railbed.transport.record import OutputRecorder, recording_connector
 from switchlab.nexus.commands.loader import apply_lines
 from switchlab.nexus.model.switch import Switch
 from tests.switchlab.nexus.conftest import StartEmulator
@@ -121,7 +120,7 @@ async def open_site(
             known_hosts=str(folder / "known_hosts"),
         )
         target = Target(name="s", host="127.0.0.1", login=login, kind="switch")
-        with Recorder(folder / "recorded") as recorder:
+        with OutputRecorder(folder / "recorded") as recorder:
             async with live_connector() as connect, Fleet([target], recording_connector(connect, recorder)) as fleet:
                 yield Site(switch, fleet)
         recorded = [path for path in (folder / "recorded").rglob("*") if path.is_file()]

@@ -12,9 +12,8 @@ from railbed.api.site import LOCAL_NAME, built_in_local
 from railbed.errors import UsageError
 from railbed.model.cluster import Cluster
 from railbed.store import RunSummary
-from railbed.store.find import begun
+from railbed.store.find import begun, cluster_to_act_on, cluster_to_read
 from railbed.store.run import CLUSTER
-from railbed.store.run_cluster import cluster_to_act_on, cluster_to_read
 from railbed.train import recipes
 from railbed.train.recipe import Recipe
 

@@ -12,7 +12,7 @@ from railbed.report.reading.metrics import FILE, as_json, metrics
 from railbed.report.reading.run import read
 from railbed.store import write_atomically
 from railbed.store.tensorboard import TensorBoardLogs
-from railbed.watch.series import RunSeries
+from railbed.watch.run import RunSeries
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from railbed.model.cluster import Cluster
 from railbed.model.record import Record, Verdict
 from railbed.present.changed import explain_restart
 from railbed.present.wording import listed
-from railbed.watch.alongside import alongside
+from railbed.watch.run import alongside
 
 
 class RestartChecks:

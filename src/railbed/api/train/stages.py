@@ -17,18 +17,17 @@ from railbed.fleet.sample import sample
 from railbed.launch import fabric
 from railbed.model import events
 from railbed.model.cluster import Cluster
-from railbed.model.progress import progress
+from railbed.model.events.general import progress
 from railbed.model.reading import DeviceFacts
 from railbed.model.record import Finding, Record, Verdict
 from railbed.store.find import jobs_in_progress
 from railbed.train.capacity import memory as capacity
-from railbed.train.capacity.libraries import require_libraries
+from railbed.train.capacity.fit import require_libraries
 from railbed.train.data import tokenizer
-from railbed.train.progress.outcome import Ending
+from railbed.train.progress.steps import TrainingEnd
 from railbed.train.recipe import Recipe
 from railbed.train.run import TrainRequest, train
-from railbed.watch.alongside import alongside
-from railbed.watch.series import RunSeries
+from railbed.watch.run import RunSeries, alongside
 
 
 class NotFit(UserError):
@@ -45,7 +44,7 @@ async def train_on(
     passed: Callable[[], None],
 ) -> AsyncGenerator[Record, None]:
     """Check the cluster, unless that is skipped, call `passed`, and train on it."""
-    ending = Ending(site.nodes)
+    ending = TrainingEnd(site.nodes)
     stages = _stages(site, fleet, request, unchecked=unchecked, passed=passed)
     if series.interval:
         samples = sample(site, fleet, series.take, interval=series.interval, training=request.folder)

@@ -26,7 +26,7 @@ from railbed.store.cache import cache_folder
 from railbed.train import recipes
 from railbed.train.data.prepare import prepare
 from railbed.train.run import TrainRequest
-from railbed.watch.series import RunSeries
+from railbed.watch.run import RunSeries
 
 Settings = Mapping[str, object] | Sequence[str]
 """Keys of a recipe with their values, or `KEY=VALUE` as after --set."""

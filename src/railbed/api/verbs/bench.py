@@ -15,10 +15,10 @@ from railbed.api.stored import Run, folder_of
 from railbed.api.stream import RecordStream
 from railbed.api.tally import Conclusion, Tally, conclude
 from railbed.api.verbs.experiment import run_experiment
+from railbed.bench import baseline as baselines
 from railbed.bench import experiments, suites
 from railbed.bench.compare.run import Ongoing
 from railbed.bench.compare.visits import RUNS, is_first_visit, read_first_visit
-from railbed.bench.judge import baseline as baselines
 from railbed.bench.run import BenchRequest
 from railbed.bench.run import bench as bench_nodes
 from railbed.errors import UsageError

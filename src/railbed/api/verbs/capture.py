@@ -15,8 +15,8 @@ from railbed.api.site import built_in_local
 from railbed.api.stream import RecordStream
 from railbed.api.verbs.capture_stream import Stream, choose_stream
 from railbed.capture.analysis.context import Context
-from railbed.capture.plan import HEADERS_BYTES, PORT_BYTES, Limits
 from railbed.capture.read import SourceFile, read_and_judge
+from railbed.capture.recording import HEADERS_BYTES, PORT_BYTES, RecordingLimits
 from railbed.capture.run import CaptureRequest
 from railbed.capture.run import capture as capture_ports
 from railbed.errors import UsageError
@@ -24,10 +24,10 @@ from railbed.fleet import Fleet
 from railbed.model import events
 from railbed.model.cluster import Cluster
 from railbed.model.record import Record
-from railbed.model.text.paths import exists, is_file, is_folder
+from railbed.model.text import exists, is_file, is_folder
 from railbed.store import Store
 from railbed.store.run import RAW
-from railbed.watch.alongside import alongside
+from railbed.watch.run import alongside
 
 DEFAULT_SECONDS = 10.0
 
@@ -60,7 +60,7 @@ def capture(
     target = Path(export) if export is not None else None
     refuse_target(target, (), force=force)
     site = cluster_of(cluster, reach)
-    limits = Limits(
+    limits = RecordingLimits(
         seconds=seconds if seconds is not None or stream else DEFAULT_SECONDS,
         packets=packets,
         bytes=ring_bytes,

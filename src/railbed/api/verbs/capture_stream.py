@@ -44,7 +44,7 @@ def choose_stream(text: str | None, cluster: Cluster, recorded: CaptureRequest) 
 
 def _refuse_without_rdma(part: Cluster, suite: Suite, option: str) -> None:
     """Refuse a stream of RDMA alone that no two of the recorded nodes can send."""
-    from railbed.bench.toolset import test_of
+    from railbed.bench.tool import test_of
 
     if not all(not step.is_collective and test_of(step.test).rdma for step in suite.steps):
         return
@@ -83,7 +83,7 @@ def _part(cluster: Cluster, recorded: CaptureRequest) -> Cluster:
 
 async def _without_verdicts(records: AsyncGenerator[Record, None]) -> AsyncGenerator[Record, None]:
     """Pass on what was sent and measured; bench's verdicts are about an undisturbed network, which this is not."""
-    from railbed.bench.measure.results import MEASURED
+    from railbed.bench.trials import MEASURED
 
     async with aclosing(records):
         async for record in records:

@@ -15,16 +15,16 @@ from railbed.api.stream import RecordStream
 from railbed.api.tally import Conclusion, Tally
 from railbed.api.verbs.check import rule_named
 from railbed.check.book import usual_checks
+from railbed.configure.apply import undo as undo_changes
 from railbed.configure.journal import ChangeJournal
 from railbed.configure.request import ConfigureRequest
 from railbed.configure.run import checks_with_fixes
 from railbed.configure.run import configure as configure_devices
-from railbed.configure.undo import undo as undo_changes
 from railbed.configure.undo_choice import undo_request, undoable
 from railbed.configure.wheels import Wheels
 from railbed.errors import UsageError
 from railbed.model.cluster import Cluster
-from railbed.model.text.amount import plural
+from railbed.model.text import plural
 from railbed.store import NEWEST, Store
 from railbed.transport.base import targets_of
 

@@ -19,7 +19,7 @@ from railbed.model.record import Finding
 from railbed.present.commands import advise
 from railbed.rules.engine import judge
 from railbed.store import NEWEST, Store
-from railbed.store.run_cluster import cluster_to_read
+from railbed.store.find import cluster_to_read
 from railbed.store.timeline import Timeline
 
 CLUSTER_OPTIONS = ("-c", "--cluster")

@@ -20,9 +20,9 @@ from railbed.discover.file import file_exists, write_cluster_file
 from railbed.discover.machines import bare_cluster, named_login, switch_host, with_switches
 from railbed.discover.run import discover as discover_machines
 from railbed.fleet import Fleet
+from railbed.model.cabling import name_from
 from railbed.model.cluster import Cluster
 from railbed.model.events import ClusterBuilt
-from railbed.model.names import name_from
 from railbed.model.record import Change, Record
 from railbed.present.commands import DEFAULT_CLUSTER
 from railbed.store import Store

@@ -12,8 +12,7 @@ from railbed.api.clusters import load_cluster
 from railbed.api.stream import EventStream
 from railbed.errors import UsageError
 from railbed.lab import folder
-from railbed.lab.down import down
-from railbed.lab.fault import heal, inflict
+from railbed.lab.fault import heal, inflict, parse_delay, parse_percent, parse_rate, status
 from railbed.lab.model import (
     AcceleratorName,
     ArchitectureName,
@@ -24,13 +23,11 @@ from railbed.lab.model import (
     SchedulerName,
     Spec,
 )
-from railbed.lab.status import status
-from railbed.lab.units import parse_delay, parse_percent, parse_rate
-from railbed.lab.up import up
+from railbed.lab.up import down, up
 from railbed.model.cluster import Cluster
 from railbed.model.events import LabStatus
 from railbed.model.record import Event, Record
-from railbed.store.notes import note_in_runs
+from railbed.store.writing import note_in_runs
 
 WITH_A_RATE, WITH_A_NUMBER = ("slow", "mark"), ("lose", "mtu")
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from railbed.catalog import choose
 from railbed.errors import ParseError, UsageError
-from railbed.model.output import MAX_OUTPUT_BYTES
 from railbed.model.probe import Probe
+from railbed.model.reading import MAX_OUTPUT_BYTES
 from railbed.probes.outputs import all_probes
 
 

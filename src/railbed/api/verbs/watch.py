@@ -13,8 +13,8 @@ from railbed.api.stream import RecordStream
 from railbed.fleet import Fleet
 from railbed.model.record import Record
 from railbed.store import Store
+from railbed.watch.run import RunSeries
 from railbed.watch.run import watch as watch_devices
-from railbed.watch.series import RunSeries
 
 
 def watch(

@@ -1,1 +1,1 @@
-"""railbed's own collective benchmark: one job over all nodes. Read `job.py` first."""
+"""railbed's own collective benchmark: one job over all nodes. Read `run.py` first."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from railbed.bench.baseline import higher_is_better
 from railbed.bench.compare.experiment import Arm, Comparison
-from railbed.bench.judge.baseline import higher_is_better
-from railbed.bench.measure.schedule import BenchSchedule, Omitted, Trial
+from railbed.bench.schedule import BenchSchedule, Omitted, Trial
 from railbed.bench.suite import Step
 from railbed.model.record import Finding, Measurement, Record, Verdict
 from railbed.model.statistics import Difference, paired_difference, separate_difference
-from railbed.model.text.amount import number
+from railbed.model.text import number
 
 DIFFERENCE, ARM_VALUE, ARM_MEAN = "bench_difference", "arm_value", "arm_mean"
 WHY = "A setting is worth what it changes: the arms take turns, so that a busy minute affects both."

@@ -16,7 +16,7 @@ from railbed.model.cluster import Cluster
 from railbed.model.events import FirstVisitDone
 from railbed.model.record import Measurement
 from railbed.store import RunSummary, read_records, read_run_in
-from railbed.store.run_cluster import cluster_to_read
+from railbed.store.find import cluster_to_read
 
 """The last event of a first visit: the experiment, and the measured paths."""
 RUNS = "`railbed bench --experiment NAME` makes a first visit"

@@ -13,7 +13,7 @@ from railbed.bench.path.movement import Amount, Movement
 from railbed.model.cabling import Cable
 from railbed.model.cluster import Policy, Port
 from railbed.model.record import Finding, Verdict
-from railbed.model.text.amount import plural
+from railbed.model.text import plural
 
 MOST_OF_IT = 0.9
 """A counter that shows at least this share of a stream carried it."""

@@ -10,8 +10,8 @@ from railbed.model.cabling import Cable, port_key
 from railbed.model.cluster import Port
 from railbed.model.probe import Probe
 from railbed.model.reading import DeviceFacts, Known
-from railbed.model.span import grown
-from railbed.model.text.amount import number, size
+from railbed.model.statistics import grown
+from railbed.model.text import number, size
 from railbed.parsing.nexus.queuing import PortQueues, Queue
 from railbed.probes import ethtool_stats, infiniband_counters
 from railbed.probes.nexus import pfc, queuing

@@ -10,14 +10,13 @@ from collections.abc import AsyncGenerator, Collection, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 
-from railbed.bench.measure.results import omitted_finding, unreachable_finding
-from railbed.bench.measure.schedule import Flow, Trial, make_schedule
-from railbed.bench.measure.trials import BenchProgress, run_trials
 from railbed.bench.path.hops import WHY, Direction, judge, nothing_sent
 from railbed.bench.path.movement import PROBES, Movement
+from railbed.bench.schedule import Transfer, Trial, make_schedule
 from railbed.bench.site import BenchSite, read_site, site_of
 from railbed.bench.suite import Step, Suite
 from railbed.bench.tool import End
+from railbed.bench.trials import BenchProgress, omitted_finding, run_trials, unreachable_finding
 from railbed.fleet import Fleet, survey
 from railbed.model.cabling import cable_of, partner_of
 from railbed.model.cluster import Cluster, Port
@@ -137,7 +136,7 @@ async def _follow(
         yield finding
 
 
-def _devices(cluster: Cluster, flows: Iterable[Flow]) -> set[str]:
+def _devices(cluster: Cluster, flows: Iterable[Transfer]) -> set[str]:
     """Return the nodes of some flows, and the switches between them."""
     ends = [(end.node, _port(cluster, end)) for flow in flows for end in (flow.source, flow.target)]
     cables = [cable_of(cluster, node, port) for node, port in ends]
@@ -153,7 +152,7 @@ async def _snapshot(cluster: Cluster, fleet: Fleet, devices: Collection[str]) ->
     return facts
 
 
-def _direction(cluster: Cluster, flow: Flow, *, marked: Movement, unmarked: Movement) -> Direction:
+def _direction(cluster: Cluster, flow: Transfer, *, marked: Movement, unmarked: Movement) -> Direction:
     source, target = _port(cluster, flow.source), _port(cluster, flow.target)
     return Direction(
         source=flow.source.node,

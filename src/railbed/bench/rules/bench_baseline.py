@@ -16,18 +16,18 @@ the card and its slot. If the change was intended, save the numbers with `railbe
 
 Source
 ------
-railbed, `bench/judge/baseline.py`.
+railbed, `bench/baseline.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from railbed.bench.baseline import compare, group_repeats
 from railbed.bench.book import BenchView
-from railbed.bench.judge.baseline import compare, group_repeats
 from railbed.model.record import Verdict
 from railbed.model.statistics import median
-from railbed.model.text.amount import number
+from railbed.model.text import number
 from railbed.rules.judgement import Judgement
 from railbed.rules.rule import Rule
 

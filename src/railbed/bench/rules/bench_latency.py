@@ -23,12 +23,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from railbed.bench import baseline
 from railbed.bench.book import BenchView
-from railbed.bench.judge import baseline
-from railbed.bench.judge.limits import PUBLISHED_DRIVER, latency_limit
+from railbed.bench.outliers import PUBLISHED_DRIVER, latency_limit
 from railbed.model.record import Verdict
 from railbed.model.statistics import median
-from railbed.model.text.amount import number
+from railbed.model.text import number
 from railbed.rules.judgement import Judgement, skip
 from railbed.rules.rule import Rule
 

@@ -23,11 +23,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from railbed.bench.book import BenchView
-from railbed.bench.judge.limits import PathLimit, judge_bandwidth, slowest
-from railbed.bench.judge.paths import is_bidirectional, merge_directions, method_of
+from railbed.bench.outliers import PathLimit, judge_bandwidth, slowest
+from railbed.bench.paths import is_bidirectional, merge_directions, method_of
 from railbed.bench.site import BenchSite
 from railbed.model.record import Measurement
-from railbed.model.text.amount import number
+from railbed.model.text import number
 from railbed.rules.judgement import Judgement, skip
 from railbed.rules.rule import Rule
 

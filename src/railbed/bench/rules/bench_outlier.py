@@ -18,7 +18,7 @@ error counters.
 
 Source
 ------
-railbed, `bench/judge/outliers.py`: what several slow paths have in common is to blame.
+railbed, `bench/outliers.py`: what several slow paths have in common is to blame.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ import math
 from collections.abc import Iterator, Sequence
 
 from railbed.bench.book import BenchView
-from railbed.bench.judge.outliers import Outlier, Sample
-from railbed.bench.judge.paths import ComparablePaths, comparable_paths
+from railbed.bench.outliers import Outlier, PathSample
+from railbed.bench.paths import ComparablePaths, comparable_paths
 from railbed.bench.site import BenchSite
 from railbed.model.record import Verdict
 from railbed.model.statistics import median
-from railbed.model.text.amount import number, plural
+from railbed.model.text import number, plural
 from railbed.rules.judgement import Judgement, ok
 from railbed.rules.rule import Rule
 
@@ -66,17 +66,17 @@ def _outlier(site: BenchSite, outlier: Outlier, group: ComparablePaths) -> Judge
     )
 
 
-def _link(sample: Sample) -> str:
+def _link(sample: PathSample) -> str:
     return f"{sample.source} → {sample.target} {sample.rail}"
 
 
-def _describe_paths(samples: Sequence[Sample]) -> str:
+def _describe_paths(samples: Sequence[PathSample]) -> str:
     """Return the first path by its ends, and how many others there are."""
     others = f" and {plural(len(samples) - 1, 'other path')}" if len(samples) > 1 else ""
     return f"{_link(samples[0])}{others}"
 
 
-def _describe_repeats(samples: Sequence[Sample]) -> str:
+def _describe_repeats(samples: Sequence[PathSample]) -> str:
     """Return what the value is a median of: paths, or measurements if each path has several."""
     times = min(len(sample.trials) for sample in samples)
     if times > 1:

@@ -10,9 +10,7 @@ from collections.abc import Iterator
 
 from railbed.bench.tool import Tool, ToolCall, ToolResult, ToolTest, ToolValue
 from railbed.errors import ParseError
-from railbed.parsing.fields import Fields
-from railbed.parsing.shell import quote_path
-from railbed.parsing.text import json_value
+from railbed.parsing.text import Fields, json_value, quote_path
 
 MODES = {"fio_read": "read", "fio_write": "write", "fio_randread": "randread", "fio_randwrite": "randwrite"}
 BLOCK = 4 * 2**20

@@ -10,8 +10,7 @@ from collections.abc import Iterator
 
 from railbed.bench.tool import Tool, ToolCall, ToolResult, ToolTest, ToolValue
 from railbed.errors import ParseError
-from railbed.parsing.fields import Fields
-from railbed.parsing.text import json_value, number
+from railbed.parsing.text import Fields, json_value, number
 
 LINE = re.compile(
     r"^\[(?P<id>SUM|\s*\d+)\](?:\[(?P<role>[TR]X-[CS])\])?\s+[\d.]+-[\d.]+\s+sec\s+\S+ \w+\s+(?P<rate>[\d.]+) "

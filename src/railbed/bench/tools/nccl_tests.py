@@ -10,8 +10,7 @@ from collections.abc import Iterator
 
 from railbed.bench.tool import Tool, ToolCall, ToolResult, ToolTest, ToolValue
 from railbed.errors import ParseError
-from railbed.parsing.fields import Fields
-from railbed.parsing.text import integer, json_value, number
+from railbed.parsing.text import Fields, integer, json_value, number
 
 HEADING = ("size", "count", "type", "redop", "root", "time", "algbw", "busbw")
 SMALLEST = 8

@@ -2,9 +2,8 @@
 
 Read `analyse.py` first.
 
-context      what the cluster file expects of addresses and marks
-operations   what an opcode does: request or answer, first or last of a message
-views        the packets of a recording, by flow
+context  what the cluster file expects of addresses and marks
+views    the packets of a recording, by flow
 ends/        which flows belong together, their clocks, and the same packets at both ends
 sequence     gaps, repeats and order of packet sequence numbers
 answers      acknowledgements, refusals, round trips

@@ -10,20 +10,17 @@ import numpy as np
 
 from railbed.capture.analysis.answers import answers_to, round_trips
 from railbed.capture.analysis.checksums import Checksums, checksums_of
+from railbed.capture.analysis.clocks import Clock, ClockLink, Differences, align, compare_clocks
+from railbed.capture.analysis.congestion import Incast, Load, Reaction, incast_of, reaction_of
 from railbed.capture.analysis.context import Context
-from railbed.capture.analysis.ends.clocks import Clock, Differences, Link, align, compare_clocks
-from railbed.capture.analysis.ends.join import Journey, differences, join
-from railbed.capture.analysis.ends.nearest import nearest_addresses
-from railbed.capture.analysis.ends.pairing import Partner, partners_of
-from railbed.capture.analysis.incast import Incast, Load, incast_of
-from railbed.capture.analysis.marks import marks_of
-from railbed.capture.analysis.messages import messages_of
-from railbed.capture.analysis.operations import ROLE, Role, transport
+from railbed.capture.analysis.journeys import Journey, differences, join
+from railbed.capture.analysis.pairing import Partner, nearest_addresses, partners_of
 from railbed.capture.analysis.pauses import Paused, pauses_of
-from railbed.capture.analysis.reaction import Reaction, reaction_of
-from railbed.capture.analysis.results import Analysis, Flow, FlowView, Leg
+from railbed.capture.analysis.results import Analysis, FlowView, Leg, RecordedFlow
 from railbed.capture.analysis.sequence import fitting_size_of, full_size_of, judge_sequence, order_of
+from railbed.capture.analysis.traffic import marks_of, messages_of
 from railbed.capture.analysis.views import End, FlowKey, Numbers, Rows, View, Views, end_of, own_addresses, views_of
+from railbed.capture.opcodes import ROLE, Role, transport
 from railbed.capture.packets import Recording
 from railbed.model.record import Certainty
 
@@ -91,7 +88,7 @@ def _best_partners(parts: Sequence[_Part]) -> Mapping[FlowKey, Partner]:
 
 
 def _clocks(parts: Sequence[_Part]) -> list[Clock]:
-    links: dict[tuple[int, int], Link] = {}
+    links: dict[tuple[int, int], ClockLink] = {}
     same = []
     for first in parts:
         for second in parts[first.index + 1 :]:
@@ -116,7 +113,9 @@ def _between(first: _Part, second: _Part) -> Differences:
     )
 
 
-def _flow(key: FlowKey, parts: Sequence[_Part], clocks: Sequence[Clock], partners: Mapping[FlowKey, Partner]) -> Flow:
+def _flow(
+    key: FlowKey, parts: Sequence[_Part], clocks: Sequence[Clock], partners: Mapping[FlowKey, Partner]
+) -> RecordedFlow:
     partner = partners.get(key)
     holders = sorted((part for part in parts if key in part.views), key=lambda part: ORDER.index(part.views[key].end))
     pairs = [(part.views[key], part.views.get(partner.key) if partner else None) for part in holders]
@@ -132,7 +131,7 @@ def _flow(key: FlowKey, parts: Sequence[_Part], clocks: Sequence[Clock], partner
         for sent, arrived in pairwise(views)
         if sent.end != arrived.end
     )
-    return Flow(
+    return RecordedFlow(
         id="",
         key=key,
         transport=transport(int(opcodes[0])),
@@ -173,7 +172,7 @@ def _journey(sent: FlowView, arrived: FlowView) -> Journey:
     return join(sent.view, arrived.view, (sent.clock, arrived.clock), sent.answers)
 
 
-def _with_reaction(flow: Flow, flows: Mapping[FlowKey, Flow]) -> Flow:
+def _with_reaction(flow: RecordedFlow, flows: Mapping[FlowKey, RecordedFlow]) -> RecordedFlow:
     """Add how the sender reacts: from a recording with its packets and the notifications to it."""
     back = flows.get(flow.partner.key) if flow.partner else None
     for view in flow.views:
@@ -196,7 +195,7 @@ def _pauses(recordings: Sequence[Recording], context: Context) -> Iterator[Pause
         yield from pauses_of(recording, speeds.pop() if len(speeds) == 1 else None)
 
 
-def _incasts(flows: Sequence[Flow], context: Context, clocks: Sequence[Clock]) -> Iterator[Incast]:
+def _incasts(flows: Sequence[RecordedFlow], context: Context, clocks: Sequence[Clock]) -> Iterator[Incast]:
     """Yield when several senders loaded one receiver, from the views closest to the senders."""
     error = max((clock.error or 0.0 for clock in clocks), default=0.0)
     loads: dict[str, list[Load]] = {}

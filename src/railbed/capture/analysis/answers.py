@@ -9,8 +9,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from railbed.capture.analysis.operations import ANSWERS_FIRST
 from railbed.capture.analysis.views import RANGE, Numbers, Rows, Stream, View
+from railbed.capture.opcodes import ANSWERS_FIRST
 
 Mask = NDArray[np.bool_]
 REFUSALS = {

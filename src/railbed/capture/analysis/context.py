@@ -10,7 +10,7 @@ from railbed.model.cluster import Cluster
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class KnownPort:
     """The port that an address belongs to."""
 
     node: str
@@ -33,7 +33,7 @@ class Place:
 class Context:
     """Expectations; None or empty if there are none."""
 
-    places: Mapping[str, Place] = field(default_factory=dict)
+    places: Mapping[str, KnownPort] = field(default_factory=dict)
     """By address."""
     dscp: int | None = None
     """Of RDMA packets."""
@@ -49,7 +49,7 @@ class Context:
         """Return what a cluster file expects."""
         places = {}
         for node, port in cluster.ports():
-            places[plain_address(str(port.address))] = Place(
+            places[plain_address(str(port.address))] = KnownPort(
                 node=node,
                 port=port.netdev,
                 rail=port.rail,
@@ -67,7 +67,7 @@ class Context:
             cnp_priority=policy.cnp_priority,
         )
 
-    def place(self, address: str) -> Place | None:
+    def place(self, address: str) -> KnownPort | None:
         """Return the port that has an address; None if the cluster file has none."""
         return self.places.get(plain_address(address))
 

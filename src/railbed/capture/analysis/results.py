@@ -10,16 +10,14 @@ import numpy as np
 
 from railbed.capture.analysis.answers import Answers, RoundTrips
 from railbed.capture.analysis.checksums import Checksums
+from railbed.capture.analysis.clocks import Clock
+from railbed.capture.analysis.congestion import Incast, Reaction
 from railbed.capture.analysis.context import Context
-from railbed.capture.analysis.ends.clocks import Clock
-from railbed.capture.analysis.ends.join import Journey
-from railbed.capture.analysis.ends.pairing import Partner
-from railbed.capture.analysis.incast import Incast
-from railbed.capture.analysis.marks import Marks
-from railbed.capture.analysis.messages import Messages
+from railbed.capture.analysis.journeys import Journey
+from railbed.capture.analysis.pairing import Partner
 from railbed.capture.analysis.pauses import Paused
-from railbed.capture.analysis.reaction import Reaction
-from railbed.capture.analysis.sequence import Sequence
+from railbed.capture.analysis.sequence import SequenceNumbers
+from railbed.capture.analysis.traffic import Marks, MessageStats
 from railbed.capture.analysis.views import End, FlowKey, View
 from railbed.capture.packets import Recording
 
@@ -34,8 +32,8 @@ class FlowView:
     """Of all packets."""
     data: Marks
     """Of requests, datagrams, and data that was read."""
-    sequence: Sequence
-    messages: Messages
+    sequence: SequenceNumbers
+    messages: MessageStats
     answers: Answers | None
     """To the requests; None if the flow in the other direction is not in the recording, or not identified."""
     round_trips: RoundTrips | None
@@ -72,7 +70,7 @@ class Leg:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Flow:
+class RecordedFlow:
     """Packets from one address to a queue pair of another, in all recordings that have them."""
 
     id: str
@@ -115,7 +113,7 @@ class Analysis:
     context: Context
     clocks: tuple[Clock, ...]
     """In the order of the recordings."""
-    flows: tuple[Flow, ...]
+    flows: tuple[RecordedFlow, ...]
     """Those with the most bytes first."""
     pauses: tuple[Paused, ...] = ()
     incasts: tuple[Incast, ...] = ()
@@ -123,27 +121,27 @@ class Analysis:
     """Packets of flows that were too many to analyse."""
 
     @cached_property
-    def by_key(self) -> dict[FlowKey, Flow]:
+    def by_key(self) -> dict[FlowKey, RecordedFlow]:
         """Flows by what identifies them."""
         return {flow.key: flow for flow in self.flows}
 
     @cached_property
-    def by_path(self) -> dict[tuple[str, str], list[Flow]]:
+    def by_path(self) -> dict[tuple[str, str], list[RecordedFlow]]:
         """Flows by their two addresses."""
-        paths: dict[tuple[str, str], list[Flow]] = {}
+        paths: dict[tuple[str, str], list[RecordedFlow]] = {}
         for flow in self.flows:
             paths.setdefault((flow.key.source, flow.key.destination), []).append(flow)
         return paths
 
     @cached_property
-    def by_source(self) -> dict[str, list[Flow]]:
+    def by_source(self) -> dict[str, list[RecordedFlow]]:
         """Flows by the address that sends them."""
-        sources: dict[str, list[Flow]] = {}
+        sources: dict[str, list[RecordedFlow]] = {}
         for flow in self.flows:
             sources.setdefault(flow.key.source, []).append(flow)
         return sources
 
-    def partner(self, flow: Flow) -> Flow | None:
+    def partner(self, flow: RecordedFlow) -> RecordedFlow | None:
         """Return the flow in the other direction of the same connection."""
         return self.by_key.get(flow.partner.key) if flow.partner else None
 
@@ -161,6 +159,6 @@ class Analysis:
         ]
         return (int(min(pair[0] for pair in times)), int(max(pair[1] for pair in times))) if times else None
 
-    def carrying(self) -> Many[Flow]:
+    def carrying(self) -> Many[RecordedFlow]:
         """Return the flows with requests, datagrams, or data that was read."""
         return [flow for flow in self.flows if flow.main.data.packets or flow.main.payload]

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from railbed.capture.analysis.answers import Answers
-from railbed.capture.analysis.operations import FULL, OPERATION, Operation
 from railbed.capture.analysis.views import Numbers, Rows, View
+from railbed.capture.opcodes import FULL, OPERATION, RdmaOperation
 
 Mask = NDArray[np.bool_]
 RESENT_AFTER = 1_000_000
@@ -57,7 +57,7 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sequence:
+class SequenceNumbers:
     """What the sequence numbers of a flow show in one recording."""
 
     holes: int = 0
@@ -108,14 +108,14 @@ def _late(psn: Numbers, behind: Mask, holes: Holes) -> Mask:
 def _spans(view: View, path_size: int) -> Numbers:
     rows = view.requests.rows
     span = np.ones(len(rows), np.int64)
-    reads = np.flatnonzero(OPERATION[view.column("opcode", rows)] == Operation.READ)
+    reads = np.flatnonzero(OPERATION[view.column("opcode", rows)] == RdmaOperation.READ)
     if len(reads):
         lengths = view.column("message", rows[reads]).astype(np.int64)
         span[reads] = np.maximum(1, -(-lengths // path_size))
     return span
 
 
-def judge_sequence(view: View, order: Order, answers: Answers | None) -> Sequence:
+def judge_sequence(view: View, order: Order, answers: Answers | None) -> SequenceNumbers:
     """Return what the order of requests shows, with the answers to them if those were recorded."""
     times = view.times(view.requests.rows)
     resent_late = order.late & _sent_again(view, order, answers, times)
@@ -124,7 +124,7 @@ def judge_sequence(view: View, order: Order, answers: Answers | None) -> Sequenc
     lost, uncaptured, unresolved, lost_holes = _missing(view, order, answers, resent_late, reordered)
     causes, stall = _causes(view, order, answers, resent)
     rows = view.requests.rows
-    return Sequence(
+    return SequenceNumbers(
         holes=len(order.holes.at),
         reordered=int(reordered.sum()),
         resent=int(resent.sum()),

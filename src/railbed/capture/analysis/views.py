@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from railbed.capture.analysis.context import Context, plain_address
-from railbed.capture.analysis.operations import ORDERED, ROLE, Role
+from railbed.capture.opcodes import ORDERED, ROLE, Role
 from railbed.capture.packets import Kind, Packets, Recording
 
 Rows = NDArray[np.intp]

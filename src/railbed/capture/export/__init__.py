@@ -2,11 +2,9 @@
 
 Read `write.py` first.
 
-blocks     the blocks of the format that are not packets
-comments   what to write about which packets
-merge      the packets of all recordings in one order, a bounded part in memory at a time
-render     many packets as bytes at once
-write      all of it together
+blocks  the blocks of the format that are not packets; what to write about which packets
+merge   the packets of all recordings in one order, a bounded part in memory at a time
+write   many packets as bytes at once; all of it together
 """
 
 from railbed.capture.export.write import Exported, export_recordings

@@ -10,15 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from railbed.capture.analysis.ends.clocks import Clock
+from railbed.capture.analysis.clocks import Clock
 from railbed.capture.files.addresses import AddressTable
-from railbed.capture.files.engines import make_engine
+from railbed.capture.files.columns import make_engine
 from railbed.capture.files.formats.blocks import LONGEST_BLOCK
-from railbed.capture.files.formats.records import FileState, Records
-from railbed.capture.files.links import Link
+from railbed.capture.files.formats.pcap import FileState, Records
+from railbed.capture.files.layers import LinkType
 from railbed.capture.files.reader import file_records
-from railbed.capture.files.source import open_source
-from railbed.capture.files.window import Window
+from railbed.capture.files.source import FileWindow, open_source
 
 WINDOW = LONGEST_BLOCK + (1 << 20)
 """Bytes of each file in memory: room for the longest block."""
@@ -27,7 +26,7 @@ MOST_AT_ONCE = 1 << 15
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class PacketBatch:
     """Packets of one file, in order of time."""
 
     start: NDArray[np.int64]
@@ -42,19 +41,19 @@ class Batch:
     def __len__(self) -> int:
         return len(self.start)
 
-    def part(self, rows: slice | NDArray[Any]) -> Batch:
+    def part(self, rows: slice | NDArray[Any]) -> PacketBatch:
         """Return some of them."""
-        return Batch(*(getattr(self, column.name)[rows] for column in fields(self)))
+        return PacketBatch(*(getattr(self, column.name)[rows] for column in fields(self)))
 
 
 @dataclass(slots=True)
-class Stream:
+class FileCursor:
     """One file, read from its beginning to its end."""
 
     path: Path
     clock: Clock
-    window: Window = field(init=False)
-    batch: Batch = field(init=False)
+    window: FileWindow = field(init=False)
+    batch: PacketBatch = field(init=False)
     """What is left of the window."""
     numbered: int = 0
     left_out: int = 0
@@ -62,7 +61,7 @@ class Stream:
     _records: Iterator[Records] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.window = Window(open_source(self.path), WINDOW)
+        self.window = FileWindow(open_source(self.path), WINDOW)
         self._records = file_records(
             self.window, self.path, FileState(), make_engine("auto", AddressTable(), self.path)
         )
@@ -79,12 +78,12 @@ class Stream:
                 return True
         return False
 
-    def _take_in(self, records: Records) -> Batch:
+    def _take_in(self, records: Records) -> PacketBatch:
         time = self.clock.aligned(records.time)
         number = np.arange(self.numbered + 1, self.numbered + 1 + len(records))
         self.numbered += len(records)
-        batch = Batch(records.start, records.captured, records.length, time, records.link, number)
-        known = records.link != Link.UNSUPPORTED
+        batch = PacketBatch(records.start, records.captured, records.length, time, records.link, number)
+        known = records.link != LinkType.UNSUPPORTED
         if not known.all():
             self.left_out += int((~known).sum())
             batch = batch.part(known)
@@ -96,14 +95,14 @@ class Stream:
         """Until when packets can be merged, as far as this file is concerned."""
         return int(self.batch.time[min(len(self.batch), MOST_AT_ONCE) - 1])
 
-    def take(self, until: int) -> Batch:
+    def take(self, until: int) -> PacketBatch:
         """Remove the packets up to a time, and return them."""
         stop = int(np.searchsorted(self.batch.time, until, side="right"))
         taken, self.batch = self.batch.part(slice(0, stop)), self.batch.part(slice(stop, None))
         return taken
 
 
-def merged(streams: Sequence[Stream]) -> Iterator[list[Batch]]:
+def merged(streams: Sequence[FileCursor]) -> Iterator[list[PacketBatch]]:
     """Yield a batch of each stream at a time, none for those at their end: all packets up to the same time.
 
     Packets that a file itself has out of order by more than a window stay so.
@@ -116,4 +115,4 @@ def merged(streams: Sequence[Stream]) -> Iterator[list[Batch]]:
 
 
 _NONE = np.zeros(0, np.int64)
-NO_PACKETS = Batch(_NONE, _NONE, _NONE.astype(np.uint32), _NONE, _NONE.astype(np.uint8), _NONE)
+NO_PACKETS = PacketBatch(_NONE, _NONE, _NONE.astype(np.uint32), _NONE, _NONE.astype(np.uint8), _NONE)

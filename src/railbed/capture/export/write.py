@@ -1,4 +1,7 @@
-"""Write recordings as one file."""
+"""Write recordings as one file.
+
+Many packets as blocks of a pcapng file at once: one copy for all packets of the same length.
+"""
 
 from __future__ import annotations
 
@@ -12,19 +15,81 @@ import numpy as np
 from numpy.typing import NDArray
 
 from railbed import __version__
-from railbed.capture.analysis.ends.clocks import Clock
+from railbed.capture.analysis.clocks import Clock
 from railbed.capture.analysis.results import Analysis
 from railbed.capture.export import blocks
-from railbed.capture.export.comments import Comments, comment_text, comments_of
-from railbed.capture.export.merge import Batch, Stream, merged
-from railbed.capture.export.render import Options, render
-from railbed.capture.files.links import Link
+from railbed.capture.export.blocks import Comments, comment_text, comments_of
+from railbed.capture.export.merge import FileCursor, PacketBatch, merged
+from railbed.capture.files.formats.blocks import ENHANCED_PACKET
+from railbed.capture.files.layers import LinkType
+from railbed.capture.files.source import FileWindow
 from railbed.capture.packets import Recording
 from railbed.errors import UsageError, os_reason
 from railbed.model.record import WRONG, Finding
-from railbed.model.text.amount import duration
+from railbed.model.text import duration
 from railbed.store import replacing
 from railbed.store.run import PRIVATE
+
+HEADER, TRAILER = 28, 4
+Bytes = NDArray[np.uint8]
+Options = tuple[NDArray[np.intp], bytes]
+"""Places in the order of packets, and the options that all of them have."""
+
+
+def render(
+    windows: Sequence[FileWindow],
+    batches: Sequence[PacketBatch],
+    interfaces: Sequence[NDArray[np.int64]],
+    order: NDArray[np.intp],
+    options: Sequence[Options],
+) -> Bytes:
+    """Return packets of several files as blocks, in an order over all of them."""
+    captured = np.concatenate([batch.captured for batch in batches])[order]
+    padded = captured + (-captured & 3)
+    size = HEADER + padded + TRAILER
+    for places, data in options:
+        size[places] += len(data)
+    stop = np.cumsum(size)
+    start = stop - size
+    content = np.zeros(int(stop[-1]) if len(stop) else 0, np.uint8)
+    time = np.maximum(np.concatenate([batch.time for batch in batches])[order], 0)
+    length = np.concatenate([batch.length for batch in batches])[order]
+    words = content.view("<u4")
+    values = (ENHANCED_PACKET, size, np.concatenate(interfaces)[order], time >> 32, time & 0xFFFFFFFF, captured, length)
+    for number, value in enumerate(values):
+        words[start // 4 + number] = value
+    words[stop // 4 - 1] = size
+    _copy_packets(content, start + HEADER, windows, batches, order)
+    for pad in range(1, 4):
+        content[(start + HEADER + padded - pad)[padded - captured >= pad]] = 0
+    for places, data in options:
+        _at(content, len(data))[(start + HEADER + padded)[places]] = np.frombuffer(data, f"V{len(data)}")
+    return content
+
+
+def _copy_packets(
+    content: Bytes,
+    targets: NDArray[np.int64],
+    windows: Sequence[FileWindow],
+    batches: Sequence[PacketBatch],
+    order: NDArray[np.intp],
+) -> None:
+    """Copy the bytes of packets, and up to three that follow them, from the windows of their files."""
+    target = np.empty(len(order), np.int64)
+    target[order] = targets
+    first = 0
+    for window, batch in zip(windows, batches, strict=True):
+        own = target[first : first + len(batch)]
+        first += len(batch)
+        widths = batch.captured + (-batch.captured & 3)
+        for width in np.unique(widths[widths > 0]).tolist():
+            rows = np.flatnonzero(widths == width)
+            _at(content, width)[own[rows]] = window.buffer.view(f"V{width}")[batch.start[rows]]
+
+
+def _at(content: Bytes, width: int) -> NDArray[np.void]:
+    """Return the so many bytes that begin at each byte, to be written to."""
+    return np.ndarray((len(content) - width + 1,), f"V{width}", content.data, 0, (1,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +117,7 @@ def export_recordings(
 def _write(analysis: Analysis, files: Sequence[Path], file: BinaryIO, findings: Sequence[Finding]) -> Exported:
     with ExitStack() as stack:
         streams = [
-            stack.enter_context(closing(Stream(path, clock)))
+            stack.enter_context(closing(FileCursor(path, clock)))
             for path, clock in zip(files, analysis.clocks, strict=True)
         ]
         comments = [comments_of(analysis, recording) for recording in analysis.recordings]
@@ -68,7 +133,7 @@ def _write(analysis: Analysis, files: Sequence[Path], file: BinaryIO, findings: 
 class _Writer:
     file: BinaryIO
     analysis: Analysis
-    streams: Sequence[Stream]
+    streams: Sequence[FileCursor]
     comments: Sequence[Comments]
     packets: int = 0
     commented: int = 0
@@ -92,7 +157,7 @@ class _Writer:
         self.file.write(blocks.names(_names(self.analysis)))
         self._places = [{} for _ in self.streams]
 
-    def add(self, batches: Sequence[Batch]) -> None:
+    def add(self, batches: Sequence[PacketBatch]) -> None:
         """Write packets of all recordings, in order of time."""
         interfaces = [self._interfaces_of(place, batch) for place, batch in enumerate(batches)]
         order = np.argsort(np.concatenate([batch.time for batch in batches]), kind="stable")
@@ -109,12 +174,12 @@ class _Writer:
         self.file.write(render(windows, batches, interfaces, order, options).data)
         self.packets += len(order)
 
-    def _count(self, place: int, batch: Batch) -> None:
+    def _count(self, place: int, batch: PacketBatch) -> None:
         start = self._spans.get(place, (int(batch.time[0]), 0))[0]
         self._spans[place] = (start, int(batch.time[-1]))
         self._received[place] = self._received.get(place, 0) + len(batch)
 
-    def _options(self, place: int, batch: Batch, position: NDArray[np.intp]) -> Iterator[Options]:
+    def _options(self, place: int, batch: PacketBatch, position: NDArray[np.intp]) -> Iterator[Options]:
         """Yield the comments of a recording's packets, with their positions among all that are written together."""
         comments, places = self.comments[place], self._places[place]
         for row in _matches(batch.number, comments.referenced)[0].tolist():
@@ -128,16 +193,16 @@ class _Writer:
             repeated = places.get(int(repeats[entry]), 0) if repeats[entry] != batch.number[rows[entry]] else 0
             yield position[rows[entry : entry + 1]], _comment(comment_text(int(bits[entry]), repeated))
 
-    def _interfaces_of(self, place: int, batch: Batch) -> NDArray[np.int64]:
+    def _interfaces_of(self, place: int, batch: PacketBatch) -> NDArray[np.int64]:
         """Return the interface of each packet; one that is new is described first."""
-        table = np.zeros(max(Link) + 1, np.int64)
+        table = np.zeros(max(LinkType) + 1, np.int64)
         for link in np.unique(batch.link).tolist():
             if (place, link) not in self._interfaces:
-                self._describe(place, Link(link))
+                self._describe(place, LinkType(link))
             table[link] = self._interfaces[place, link]
         return table[batch.link]
 
-    def _describe(self, place: int, link: Link) -> None:
+    def _describe(self, place: int, link: LinkType) -> None:
         recording, clock = self.analysis.recordings[place], self.analysis.clocks[place]
         self._interfaces[place, link] = len(self._interfaces)
         self.file.write(blocks.interface(link, recording.snap_length, recording.name, _description(recording, clock)))
@@ -146,7 +211,7 @@ class _Writer:
         """Write what each recording counted."""
         for place in range(len(self.streams)):
             if not any(owner == place for owner, _ in self._interfaces):
-                self._describe(place, Link.ETHERNET)
+                self._describe(place, LinkType.ETHERNET)
         for (place, _), number in self._interfaces.items():
             recording = self.analysis.recordings[place]
             received = self._received.get(place, 0)

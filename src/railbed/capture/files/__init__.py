@@ -1,8 +1,7 @@
 """Read capture files. Read `reader.py` first.
 
-source     the bytes, decompressed while they are read
-window     the part of a file that is in memory
-formats    pcap and pcapng: where packets are, and when they were recorded
+source   the bytes, decompressed while they are read; the part of a file that is in memory
+formats  pcap and pcapng: where packets are, and when they were recorded
 frames, decode, transport, icrc   headers, of many packets at once
 columns    collect the result
 compiled   the same decoding, compiled by numba

@@ -10,15 +10,13 @@ from numpy.typing import NDArray
 
 from railbed.capture.files import layers
 from railbed.capture.files.addresses import AddressTable
-from railbed.capture.files.frames import Frames
-from railbed.capture.files.layers import Reason
-from railbed.capture.files.links import Link
+from railbed.capture.files.layers import Frames, LinkType, Reason
+from railbed.capture.files.source import Buffer
 from railbed.capture.files.transport import decode_transport
-from railbed.capture.files.window import Buffer
 from railbed.capture.packets import NO_VLAN, Kind
 
 TRANSPORT_NEEDS = layers.UDP_HEADER.itemsize + layers.BTH_BYTES + 28
-LINK_HEADERS = {Link.ETHERNET: (14, 12, 6), Link.COOKED: (16, 14, 6), Link.COOKED2: (20, 0, 12)}
+LINK_HEADERS = {LinkType.ETHERNET: (14, 12, 6), LinkType.COOKED: (16, 14, 6), LinkType.COOKED2: (20, 0, 12)}
 """The length of the header, and where the ethertype and the sender's address are."""
 WORD = np.dtype(">u2")
 BYTE = np.dtype("u1")
@@ -60,7 +58,7 @@ class Decoder:
         while len(frames):
             kind = link[0]
             alike = link == kind
-            stages.link(frames.subset(alike), Link(int(kind)))
+            stages.link(frames.subset(alike), LinkType(int(kind)))
             frames, link = frames.subset(~alike), link[~alike]
         return decoded
 
@@ -86,12 +84,12 @@ class _Stages:
         """Leave out packets of which not so many bytes more were recorded."""
         return frames if frames.all_have(size) else self.reject(frames, frames.left < size, Reason.CUT_OFF)
 
-    def link(self, frames: Frames, kind: Link) -> None:
+    def link(self, frames: Frames, kind: LinkType) -> None:
         """Read the header of the link."""
-        if kind is Link.UNSUPPORTED:
+        if kind is LinkType.UNSUPPORTED:
             self.reject(frames, np.ones(len(frames), bool), Reason.OTHER_LINK)
             return
-        if kind is Link.RAW:
+        if kind is LinkType.RAW:
             frames = self.need(frames, 1)
             version = frames.header(BYTE) >> 4
             known = np.where(version == 4, layers.IPV4, np.where(version == 6, layers.IPV6, 0))
@@ -295,7 +293,7 @@ class _Stages:
         inner = _Stages(self.addresses, self.decoded, mirrored=True)
         if not third.all():
             chosen = frames.subset(~third)
-            inner.link(_fresh(chosen.behind_each(size[~third])), Link.ETHERNET)
+            inner.link(_fresh(chosen.behind_each(size[~third])), LinkType.ETHERNET)
         if third.any():
             chosen = frames.subset(third).behind_each(size[third])
             chosen = self.need(chosen, 12)
@@ -305,8 +303,8 @@ class _Stages:
             last = chosen.values["last"]
             chosen = chosen.behind_each(12 + 8 * (last & 1))
             raw = last >> 10 & 31 == 2
-            inner.link(_fresh(chosen.subset(~raw)), Link.ETHERNET)
-            inner.link(_fresh(chosen.subset(raw)), Link.RAW)
+            inner.link(_fresh(chosen.subset(~raw)), LinkType.ETHERNET)
+            inner.link(_fresh(chosen.subset(raw)), LinkType.RAW)
 
 
 def _fresh(frames: Frames) -> Frames:

@@ -11,13 +11,11 @@ from typing import Any
 
 from railbed.capture.files import layers
 from railbed.capture.files.addresses import AddressTable
-from railbed.capture.files.engines import make_engine
-from railbed.capture.files.formats.records import FileState
-from railbed.capture.files.layers import REASON_TEXT, Reason
-from railbed.capture.files.links import Link
+from railbed.capture.files.columns import make_engine
+from railbed.capture.files.formats.pcap import FileState
+from railbed.capture.files.layers import REASON_TEXT, LinkType, Reason
 from railbed.capture.files.reader import file_records
-from railbed.capture.files.source import open_source
-from railbed.capture.files.window import Window
+from railbed.capture.files.source import FileWindow, open_source
 from railbed.capture.opcodes import HEADER_BYTES, OPCODES, opcode_name
 from railbed.errors import CaptureFileError
 
@@ -59,14 +57,14 @@ def packets_details(path: Path, numbers: Iterable[int]) -> list[Details]:
     results: dict[int, Details] = {}
     source = open_source(path)
     try:
-        window, before = Window(source), 0
+        window, before = FileWindow(source), 0
         for records in file_records(window, path, FileState(), make_engine("auto", AddressTable(), path)):
             for number in set(wanted) - results.keys():
                 if before < number <= before + len(records):
                     row = number - before - 1
                     data = window.copy(int(records.start[row]), int(records.captured[row]))
                     about = {"number": number, "time": int(records.time[row]), "length": int(records.length[row])}
-                    results[number] = about | decode_frame(data, Link(int(records.link[row])))
+                    results[number] = about | decode_frame(data, LinkType(int(records.link[row])))
             before += len(records)
             if len(results) == len(set(wanted)):
                 break
@@ -78,7 +76,7 @@ def packets_details(path: Path, numbers: Iterable[int]) -> list[Details]:
     return [results[number] for number in wanted]
 
 
-def decode_frame(data: bytes, link: Link) -> Details:
+def decode_frame(data: bytes, link: LinkType) -> Details:
     """Return the headers of one packet; `left_out` has the reason if it is not RoCE, or not all of it was recorded."""
     details: Details = {"captured": len(data)}
     try:
@@ -110,18 +108,18 @@ class _Frame:
         self.position += size
         return struct.unpack_from(form, self.data, self.position - size)
 
-    def link(self, kind: Link) -> None:
-        if kind is Link.UNSUPPORTED:
+    def link(self, kind: LinkType) -> None:
+        if kind is LinkType.UNSUPPORTED:
             raise self.leave_out(Reason.OTHER_LINK)
-        if kind is Link.RAW:
+        if kind is LinkType.RAW:
             (version,) = self.take(">B")
             self.position -= 1
             self.network_layer({4: layers.IPV4, 6: layers.IPV6}.get(version >> 4, 0))
             return
-        if kind is Link.ETHERNET:
+        if kind is LinkType.ETHERNET:
             destination, source, ethertype = self.take(">6s6sH")
             self.details["Ethernet"] = {"source": source.hex(":"), "destination": destination.hex(":")}
-        elif kind is Link.COOKED:
+        elif kind is LinkType.COOKED:
             _, _, _, source, ethertype = self.take(">HHH8sH")
             self.details["Linux cooked"] = {"source": source[:6].hex(":")}
         else:
@@ -191,11 +189,11 @@ class _Frame:
         outer: Details = {
             name: self.details.pop(name) for name in ("Ethernet", "VLAN", "IPv4", "IPv6") if name in self.details
         }
-        link = Link.ETHERNET
+        link = LinkType.ETHERNET
         if kind == layers.ERSPAN3:
             first, time, _, last = self.take(">IIHH")
             outer["ERSPAN"] = {"version": 3, "vlan": first >> 16 & 0xFFF, "session": first & 0x3FF, "timestamp": time}
-            link = Link.RAW if last >> 10 & 31 == 2 else Link.ETHERNET
+            link = LinkType.RAW if last >> 10 & 31 == 2 else LinkType.ETHERNET
             self.position += 8 * (last & 1)
         elif flags & 0x1000:
             first, index = self.take(">II")

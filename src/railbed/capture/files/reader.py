@@ -10,16 +10,14 @@ from pathlib import Path
 import numpy as np
 
 from railbed.capture.files.addresses import MOST_ADDRESSES, AddressTable, TooManyAddresses
-from railbed.capture.files.columns import Columns
-from railbed.capture.files.engines import Engine, EngineName, make_engine
+from railbed.capture.files.columns import Columns, Engine, EngineName, make_engine
 from railbed.capture.files.formats import pcap, pcapng
-from railbed.capture.files.formats.records import FileState, Records
-from railbed.capture.files.links import READABLE, SUPPORTED, link_name
-from railbed.capture.files.source import ENDS_EARLY, open_source
-from railbed.capture.files.window import Buffer, Window
+from railbed.capture.files.formats.pcap import FileState, Records
+from railbed.capture.files.layers import READABLE, SUPPORTED, link_name
+from railbed.capture.files.source import ENDS_EARLY, Buffer, FileWindow, open_source
 from railbed.capture.packets import Recording
 from railbed.errors import CaptureFileError
-from railbed.model.text.amount import plural
+from railbed.model.text import plural
 
 CHUNK = 1 << 15
 """Records that are decoded at once: enough for numpy, few enough for the processor's cache."""
@@ -53,7 +51,7 @@ def read_recording(
     source = open_source(path)
     try:
         state, columns, table = FileState(), Columns(source.size // SHORTEST_RECORD), AddressTable()
-        reading, window = make_engine(engine, table, path), Window(source)
+        reading, window = make_engine(engine, table, path), FileWindow(source)
         try:
             with closing(_ahead(window, file_records(window, path, state, reading))) as windows:
                 for buffer, records in windows:
@@ -83,7 +81,7 @@ def read_recording(
     )
 
 
-def _ahead(window: Window, every: Iterator[Records]) -> Generator[tuple[Buffer, Records], None, None]:
+def _ahead(window: FileWindow, every: Iterator[Records]) -> Generator[tuple[Buffer, Records], None, None]:
     """Yield records with their buffer, and find the next ones in a thread while the caller decodes.
 
     numpy, numba and the decompressors let both threads run. The other buffer is filled meanwhile, and not more: the
@@ -113,7 +111,7 @@ def _decode(buffer: Buffer, records: Records, engine: Engine, columns: Columns) 
         columns.add(chunk, engine.decode(buffer, chunk.start, chunk.captured, chunk.link))
 
 
-def file_records(window: Window, path: Path, state: FileState, engine: Engine) -> Iterator[Records]:
+def file_records(window: FileWindow, path: Path, state: FileState, engine: Engine) -> Iterator[Records]:
     """Yield the records of a file, window by window; each is valid until the next is requested."""
     start = window.copy(0, min(pcap.HEADER, window.end))
     if start[:4] == pcapng.MAGIC:
@@ -134,7 +132,7 @@ def _refused(path: Path, start: bytes, problem: str) -> CaptureFileError:
     return CaptureFileError(f"{path} is neither pcap nor pcapng", hint="tcpdump -w and Wireshark write such files.")
 
 
-def _pcap_records(window: Window, path: Path, state: FileState, engine: Engine) -> Iterator[Records]:
+def _pcap_records(window: FileWindow, path: Path, state: FileState, engine: Engine) -> Iterator[Records]:
     header = pcap.read_header(window.copy(0, pcap.HEADER))
     link = SUPPORTED.get(header.link)
     if link is None:

@@ -20,8 +20,8 @@ import signal
 import time
 from typing import Any
 
-from railbed.capture.node import folder as folders
 from railbed.capture.node import tcpdump
+from railbed.capture.node import tcpdump as folders
 
 VERSION = 1
 START_SECONDS, LEASE_SECONDS = 120, 90
@@ -37,7 +37,7 @@ RESERVE_BYTES = 64_000_000
 SEARCH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
-class Refused(Exception):
+class RecordingRefused(Exception):
     """This node cannot record; the text is the reason."""
 
 
@@ -59,7 +59,7 @@ class Recorder:
         """Record until told to stop, and send the files."""
         write(f"h {VERSION} {os.getpid()}")
         if not self._order["tcpdump"]:
-            raise Refused("tcpdump is not installed")
+            raise RecordingRefused("tcpdump is not installed")
         self._folder = folders.make_folder()
         try:
             self._need_room()
@@ -77,7 +77,7 @@ class Recorder:
         free = free_bytes(self._folder)
         if free < needed:
             place = os.path.dirname(self._folder)
-            raise Refused(f"{place} has {free // 10**6} MB free, and recording needs {needed // 10**6} MB")
+            raise RecordingRefused(f"{place} has {free // 10**6} MB free, and recording needs {needed // 10**6} MB")
 
     def _listen(self) -> None:
         """Start tcpdump on every port; all must listen before anybody begins."""
@@ -89,9 +89,9 @@ class Recorder:
             self._serve(LOOK_SECONDS)
             for child in self._children:
                 if child.ended and not child.listening:
-                    raise Refused(f"{child.key}: {child.reason or child.message}")
+                    raise RecordingRefused(f"{child.key}: {child.reason or child.message}")
             if time.monotonic() > deadline:
-                raise Refused(f"tcpdump does not start within {LISTEN_SECONDS:g} s")
+                raise RecordingRefused(f"tcpdump does not start within {LISTEN_SECONDS:g} s")
         write("y")
         self._await(b"g")
         self._began = time.time_ns()
@@ -221,7 +221,7 @@ def describe(fault: Exception) -> str:
     """Return what went wrong, in a sentence if it is not our fault."""
     if isinstance(fault, OSError) and fault.strerror:
         return f"{fault.filename}: {fault.strerror}" if fault.filename else fault.strerror
-    return str(fault) if isinstance(fault, Refused) else f"{type(fault).__name__}: {fault}"
+    return str(fault) if isinstance(fault, RecordingRefused) else f"{type(fault).__name__}: {fault}"
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
 """One file per rule: what it recognises, why it matters to training, what to do, and the function that judges.
 
-Read `delivery/lost.py` first.
+Read `delivery_lost.py` first.
 """

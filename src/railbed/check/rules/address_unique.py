@@ -23,9 +23,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from railbed.check.shared.wording import some
+from railbed.check.shared.port import some
 from railbed.model.cluster import Port
-from railbed.model.text.amount import plural
+from railbed.model.text import plural
 from railbed.probes import ip_addr
 from railbed.probes.ip_addr import Address
 from railbed.rules.judgement import Judgement, fail, ok, unknown

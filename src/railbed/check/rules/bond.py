@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.shared.wording import no_interface
+from railbed.check.shared.port import no_interface
 from railbed.probes import bonding, ip_link
 from railbed.probes.ip_link import Link
 from railbed.rules.judgement import Judgement, fail, ok, warn

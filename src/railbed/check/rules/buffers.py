@@ -26,10 +26,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.shared.applies import first_of, no_pfc, no_rdma
+from railbed.check.shared.buffers import BufferPolicy, headroom, lossless_buffers, receive_buffers, set_buffers
 from railbed.check.shared.card import CARD_PROBES, Ability, Card, card_of
-from railbed.check.shared.qos.buffers import Buffers, headroom, lossless_buffers, receive_buffers, set_buffers
-from railbed.check.shared.qos.pfc import pfc_priorities
+from railbed.check.shared.port import first_of, no_pfc, no_rdma
+from railbed.check.shared.qos import pfc_priorities
 from railbed.probes import dcb_buffer, dcb_pfc, mlnx_qos
 from railbed.rules.judgement import Judgement, ok, skip, unknown, warn
 from railbed.rules.rule import Rule
@@ -53,7 +53,7 @@ def judge(port: PortView) -> Iterator[Judgement]:
         yield _judge_buffers(port, buffers, expected)
 
 
-def _judge_buffers(port: PortView, buffers: Buffers, expected: str) -> Judgement:
+def _judge_buffers(port: PortView, buffers: BufferPolicy, expected: str) -> Judgement:
     lossless, needed = port.policy.priority, headroom(port, buffers)
     number, size = buffers.prio_buffer[lossless], buffers.size(lossless)
     problems = []

@@ -28,8 +28,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from railbed.check.shared.compare import gather, too_few
-from railbed.model.output import Output
+from railbed.check.shared.nodes import gather, too_few
+from railbed.model.reading import Output
 from railbed.probes import clock
 from railbed.rules.judgement import Judgement, fail, ok, unknown, warn
 from railbed.rules.rule import Rule
@@ -84,7 +84,7 @@ def judge(site: Site) -> Iterator[Judgement]:
         yield _judge_offset(name, NO_OFFSET if offset is reference else offset.minus(reference))
 
 
-def _offset(output: Output, facts: clock.Clock) -> Interval:
+def _offset(output: Output, facts: clock.NodeClock) -> Interval:
     return Interval(facts.epoch - output.received, facts.epoch + facts.resolution - output.sent)
 
 

@@ -24,17 +24,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.shared.agree import agreed, follow_rail
-from railbed.check.shared.applies import first_of, no_ecn, no_rdma
-from railbed.check.shared.card import CARD_PROBES
-from railbed.check.shared.congestion import (
+from railbed.check.shared.buffers import (
     CONGESTION_PROBES,
     Congestion,
     congestion_of,
     dcqcn_obstacle,
     not_shown,
 )
-from railbed.check.shared.fixes import set_value
+from railbed.check.shared.card import CARD_PROBES
+from railbed.check.shared.port import agreed, first_of, follow_rail, no_ecn, no_rdma, set_value
 from railbed.model.fix import Fix
 from railbed.rules.judgement import Judgement, fail, ok
 from railbed.rules.rule import Rule

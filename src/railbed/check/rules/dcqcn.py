@@ -26,16 +26,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from railbed.check.shared.applies import first_of, no_ecn, no_rdma
-from railbed.check.shared.card import CARD_PROBES
-from railbed.check.shared.congestion import (
+from railbed.check.shared.buffers import (
     CONGESTION_PROBES,
     Congestion,
     congestion_of,
     dcqcn_obstacle,
     not_shown,
 )
-from railbed.check.shared.rdma import rdma_name
+from railbed.check.shared.card import CARD_PROBES
+from railbed.check.shared.port import first_of, no_ecn, no_rdma, rdma_name
 from railbed.model.fix import Fix, Persistence, run, write_value
 from railbed.probes import infiniband_counters
 from railbed.probes.dcqcn import Ecn

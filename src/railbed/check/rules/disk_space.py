@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.model.text.amount import size
+from railbed.model.text import size
 from railbed.probes import disk
 from railbed.rules.judgement import Judgement, fail, ok
 from railbed.rules.rule import Rule

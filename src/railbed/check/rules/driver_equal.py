@@ -24,8 +24,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.shared.wording import grouped, some
-from railbed.model.text.amount import plural
+from railbed.check.shared.port import grouped, some
+from railbed.model.text import plural
 from railbed.probes import ethtool_driver
 from railbed.rules.judgement import Judgement, ok, unknown, warn
 from railbed.rules.rule import Rule

@@ -25,10 +25,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.shared.applies import first_of, no_lossless, no_rdma
 from railbed.check.shared.card import CARD_PROBES, Ability, Card, card_of
-from railbed.check.shared.qos.dscp import dscp_priorities, trust_dscp
-from railbed.check.shared.qos.tools import ofed_qos
+from railbed.check.shared.port import first_of, no_lossless, no_rdma
+from railbed.check.shared.qos import dscp_priorities, ofed_qos, trust_dscp
 from railbed.probes import dcb_app, mlnx_qos
 from railbed.rules.judgement import Judgement, fail, ok, skip, unknown
 from railbed.rules.rule import Rule

@@ -28,9 +28,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.shared.applies import first_of, no_lossless, no_rdma
 from railbed.check.shared.card import CARD_PROBES, Ability, card_of
-from railbed.check.shared.qos.ets import Classes, lossless_classes, set_classes, traffic_classes
+from railbed.check.shared.port import first_of, no_lossless, no_rdma
+from railbed.check.shared.qos import Classes, lossless_classes, set_classes, traffic_classes
 from railbed.probes import dcb_ets, mlnx_qos
 from railbed.rules.judgement import Judgement, ok, skip, unknown, warn
 from railbed.rules.rule import Rule

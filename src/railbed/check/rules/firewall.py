@@ -29,8 +29,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 from railbed.check.advice import fill_in
-from railbed.check.shared.applies import no_port
-from railbed.check.shared.wording import some
+from railbed.check.shared.port import no_port, some
 from railbed.parsing.firewall.rules import Packet
 from railbed.probes import firewall
 from railbed.rules.judgement import Judgement, fail, ok, warn

@@ -23,8 +23,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.shared.rail import by_value, rdma_ports, read_ports, unread_findings
-from railbed.model.text.amount import plural
+from railbed.check.shared.port import by_value, rdma_ports, read_ports, unread_findings
+from railbed.model.text import plural
 from railbed.parsing.gids import rocev2_index
 from railbed.probes import infiniband
 from railbed.probes.infiniband import RdmaDevices

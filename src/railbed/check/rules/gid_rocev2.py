@@ -24,9 +24,8 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Sequence
 
-from railbed.check.shared.applies import no_rdma
 from railbed.check.shared.card import CARD_PROBES, card_of
-from railbed.check.shared.rdma import not_there, rdma_device
+from railbed.check.shared.port import no_rdma, not_there, rdma_device
 from railbed.parsing.gids import ROCE_V2, Gid, of_address, rocev2_index
 from railbed.probes import ibv_devinfo, infiniband
 from railbed.rules.judgement import Judgement, fail, ok, skip, unknown

@@ -28,11 +28,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from railbed.check.shared.card import CARD_PROBES, Ability, card_of
-from railbed.check.shared.qos.pfc import pfc_priorities, set_pfc
-from railbed.check.shared.wording import no_interface
+from railbed.check.shared.port import no_interface
+from railbed.check.shared.qos import pfc_priorities, set_pfc
 from railbed.model.fix import Fix, Persistence, run
 from railbed.probes import dcb_pfc, ethtool_driver, ethtool_pause, mlnx_qos
-from railbed.probes.ethtool_pause import Pause
+from railbed.probes.ethtool_pause import PauseSettings
 from railbed.rules.judgement import Judgement, fail, ok, skip
 from railbed.rules.rule import Rule, Unread
 from railbed.rules.site import PortView
@@ -59,7 +59,7 @@ def judge(port: PortView) -> Iterator[Judgement]:
         yield ok(expected=EXPECTED, observed="rx off, tx off")
 
 
-def _pausing(port: PortView, pause: Pause, observed: str) -> Judgement:
+def _pausing(port: PortView, pause: PauseSettings, observed: str) -> Judgement:
     enabled = _pfc_enabled(port)
     drivers = port.node.try_read(ethtool_driver.PROBE)
     driver = drivers.interfaces.get(port.port.netdev) if drivers else None
@@ -74,7 +74,7 @@ def _pausing(port: PortView, pause: Pause, observed: str) -> Judgement:
     return fail(expected=EXPECTED, observed=observed, fix=fix)
 
 
-def _turn_off(port: PortView, pause: Pause, *, after: tuple[str, ...]) -> Fix:
+def _turn_off(port: PortView, pause: PauseSettings, *, after: tuple[str, ...]) -> Fix:
     command = f"ethtool -A {shlex.quote(port.port.netdev)}"
     earlier = {"autoneg": pause.autoneg, "rx": pause.rx, "tx": pause.tx}
     settings = " ".join(f"{name} {'on' if on else 'off'}" for name, on in earlier.items() if on is not None)

@@ -27,8 +27,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.shared.applies import NO_GPU
-from railbed.model.text.amount import plural
+from railbed.check.shared.port import NO_GPU
+from railbed.model.text import plural
 from railbed.probes import gpu, torch
 from railbed.rules.judgement import Judgement, fail, ok, skip, unknown, warn
 from railbed.rules.rule import Rule

@@ -23,9 +23,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.shared.applies import gpu_obstacle
+from railbed.check.shared.port import gpu_obstacle
 from railbed.model.fix import Fix, Persistence, run
-from railbed.model.text.amount import plural
+from railbed.model.text import plural
 from railbed.probes import gpu
 from railbed.rules.judgement import Judgement, fail, ok, skip, unknown, warn
 from railbed.rules.rule import Rule

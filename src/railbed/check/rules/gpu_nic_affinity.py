@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.shared.applies import gpu_obstacle, no_rdma
+from railbed.check.shared.port import gpu_obstacle, no_rdma
 from railbed.probes import gpu, gpu_topology
 from railbed.rules.judgement import Judgement, ok, unknown, warn
 from railbed.rules.rule import Rule

@@ -25,8 +25,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from railbed.check.shared.applies import gpu_obstacle, no_rdma_on_node
-from railbed.check.shared.fixes import load_modules
+from railbed.check.shared.port import gpu_obstacle, load_modules, no_rdma_on_node
 from railbed.probes import gpu, modules, os_release
 from railbed.rules.judgement import Judgement, ok, skip, warn
 from railbed.rules.rule import Rule

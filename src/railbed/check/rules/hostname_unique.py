@@ -26,9 +26,9 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Sequence
 
-from railbed.check.shared.compare import gather, too_few
+from railbed.check.shared.nodes import gather, too_few
 from railbed.model.fix import Fix, Persistence, run
-from railbed.model.text.amount import plural
+from railbed.model.text import plural
 from railbed.probes import hostname
 from railbed.rules.judgement import Judgement, fail, ok
 from railbed.rules.rule import Rule

@@ -23,8 +23,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.shared.compare import gather, most_common, too_few
-from railbed.model.text.amount import plural
+from railbed.check.shared.nodes import gather, most_common, too_few
+from railbed.model.text import plural
 from railbed.probes import os_release
 from railbed.rules.judgement import Judgement, ok, warn
 from railbed.rules.rule import Rule

@@ -24,8 +24,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.shared.net_counters import FLAPS, both_links, moved
-from railbed.check.shared.wording import no_interface, some
+from railbed.check.shared.counters import FLAPS, both_links, growths
+from railbed.check.shared.port import no_interface, some
 from railbed.probes import ethtool_stats, ip_link
 from railbed.probes.ethtool_stats import DriverStatistics
 from railbed.probes.ip_link import Link
@@ -46,7 +46,7 @@ def judge(port: PortView) -> Iterator[Judgement]:
     first, second = links
     before = _changes(first, port.node.try_read(ethtool_stats.PROBE))
     after = _changes(second, port.node.try_again(ethtool_stats.PROBE))
-    growth = moved(before, after)
+    growth = growths(before, after)
     so_far = some([f"{name} {count}" for name, count in after.items()])
     if not before:
         yield unknown(expected=EXPECTED, observed="no counter of link changes")

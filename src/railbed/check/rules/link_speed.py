@@ -24,8 +24,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
-from railbed.check.shared.agree import agreed, write_at_rail
-from railbed.check.shared.wording import no_interface
+from railbed.check.shared.port import agreed, no_interface, write_at_rail
 from railbed.model.fix import Fix, Persistence, run
 from railbed.probes import ethtool, ethtool_driver, ip_link
 from railbed.rules.judgement import Judgement, fail, ok, skip, unknown, warn

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.shared.occupants import describe_run, runs_on
+from railbed.check.shared.nodes import describe_run, runs_on
 from railbed.probes import agents, clock
 from railbed.rules.judgement import Judgement, ok, warn
 from railbed.rules.rule import Rule

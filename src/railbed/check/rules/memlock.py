@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.shared.applies import no_rdma_on_node
+from railbed.check.shared.port import no_rdma_on_node
 from railbed.model.fix import FileStep, Fix, Persistence
 from railbed.probes import limits
 from railbed.rules.judgement import Judgement, fail, ok, warn

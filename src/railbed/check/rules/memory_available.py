@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.shared.occupants import advise_on_run, describe_run, runs_on
+from railbed.check.shared.nodes import advise_on_run, describe_run, runs_on
 from railbed.probes import agents, memory
 from railbed.rules.judgement import Judgement, ok, unknown, warn
 from railbed.rules.rule import Rule

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.shared.agree import agreed, write_at_rail
+from railbed.check.shared.port import agreed, write_at_rail
 from railbed.model.fix import Fix, set_mtu
 from railbed.probes import ip_link
 from railbed.rules.judgement import Judgement, fail, ok

@@ -29,10 +29,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from ipaddress import IPv4Address, IPv6Address, ip_address
 
-from railbed.check.shared.applies import no_peer
-from railbed.check.shared.wording import grouped, some
+from railbed.check.shared.port import grouped, no_peer, some
 from railbed.model.cluster import Port
-from railbed.model.text.amount import plural
+from railbed.model.text import plural
 from railbed.probes import ping_mtu
 from railbed.probes.ping_mtu import Ping
 from railbed.rules.judgement import Judgement, fail, ok, skip, unknown

@@ -28,9 +28,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.shared.net_counters import both_links, is_drop, is_error, moved
-from railbed.check.shared.wording import no_interface, some
-from railbed.model.text.amount import plural
+from railbed.check.shared.counters import both_links, growths, is_drop, is_error
+from railbed.check.shared.port import no_interface, some
+from railbed.model.text import plural
 from railbed.probes import ethtool_stats, ip_link
 from railbed.probes.ethtool_stats import DriverStatistics
 from railbed.probes.ip_link import Link
@@ -56,7 +56,7 @@ def judge(port: PortView) -> Iterator[Judgement]:
     first, second = links
     before = _kernel(first) | _driver(port.node.try_read(ethtool_stats.PROBE), netdev)
     after = _kernel(second) | _driver(port.node.try_again(ethtool_stats.PROBE), netdev)
-    growth = moved(before, after)
+    growth = growths(before, after)
     errors = {name: count for name, count in growth.items() if is_error(name)}
     drops = {name: count for name, count in growth.items() if is_drop(name) and not _is_usual(name, count)}
     evidence = "\n".join(

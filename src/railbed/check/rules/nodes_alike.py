@@ -25,8 +25,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from statistics import median_low
 
-from railbed.check.shared.compare import Gathered, gather, too_few
-from railbed.model.text.amount import plural
+from railbed.check.shared.nodes import Gathered, gather, too_few
+from railbed.model.text import plural
 from railbed.probes import cpu, memory
 from railbed.rules.judgement import Judgement, ok, warn
 from railbed.rules.rule import Rule

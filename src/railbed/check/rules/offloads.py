@@ -26,7 +26,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Sequence
 
-from railbed.check.shared.wording import no_interface
+from railbed.check.shared.port import no_interface
 from railbed.model.fix import Fix, Persistence, run
 from railbed.probes import ethtool_features
 from railbed.rules.judgement import Judgement, ok, skip, warn

@@ -24,8 +24,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.shared.occupants import advise_on_run, describe_run
-from railbed.check.shared.wording import some
+from railbed.check.shared.nodes import advise_on_run, describe_run
+from railbed.check.shared.port import some
 from railbed.model.record import WRONG, Finding
 from railbed.probes import agents
 from railbed.rules.judgement import Judgement, ok, warn

@@ -25,9 +25,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from railbed.check.shared.applies import no_rdma
 from railbed.check.shared.card import CARD_PROBES
-from railbed.check.shared.rdma import rdma_device
+from railbed.check.shared.port import no_rdma, rdma_device
 from railbed.model.record import WRONG
 from railbed.probes import pcie
 from railbed.probes.pcie import PcieCard, carried_gbps

@@ -24,10 +24,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.shared.agree import agreed, follow_rail
-from railbed.check.shared.applies import first_of, no_pfc, no_rdma
 from railbed.check.shared.card import CARD_PROBES, Ability, card_of
-from railbed.check.shared.qos.pfc import pfc_priorities, set_pfc
+from railbed.check.shared.port import agreed, first_of, follow_rail, no_pfc, no_rdma
+from railbed.check.shared.qos import pfc_priorities, set_pfc
 from railbed.model.fix import Fix
 from railbed.probes import dcb_pfc, mlnx_qos
 from railbed.rules.judgement import Judgement, fail, ok, skip, unknown

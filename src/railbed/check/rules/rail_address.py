@@ -26,7 +26,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
-from railbed.check.shared.wording import some
+from railbed.check.shared.port import some
 from railbed.model.fix import Fix, Persistence, RunStep, Step, run
 from railbed.probes import ip_addr
 from railbed.rules.judgement import Judgement, fail, ok

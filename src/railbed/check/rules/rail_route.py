@@ -25,10 +25,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
-from railbed.check.shared.applies import no_peer
-from railbed.check.shared.wording import some
+from railbed.check.shared.port import no_peer, some
 from railbed.model.cluster import Port
-from railbed.model.text.amount import plural
+from railbed.model.text import plural
 from railbed.probes import ip_route
 from railbed.rules.judgement import Judgement, fail, ok, warn
 from railbed.rules.rule import Rule

@@ -23,8 +23,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.shared.wording import grouped, some
-from railbed.model.text.amount import plural
+from railbed.check.shared.port import grouped, some
+from railbed.model.text import plural
 from railbed.probes import ethtool
 from railbed.rules.judgement import Judgement, fail, ok, skip, unknown
 from railbed.rules.rule import Rule

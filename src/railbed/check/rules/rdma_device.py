@@ -24,8 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from railbed.check.shared.applies import no_rdma
-from railbed.check.shared.rdma import rdma_device, rdma_name
+from railbed.check.shared.port import no_rdma, rdma_device, rdma_name
 from railbed.probes import infiniband, rdma_link
 from railbed.probes.infiniband import RdmaDevice
 from railbed.rules.judgement import Judgement, fail, ok, unknown

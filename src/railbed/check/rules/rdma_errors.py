@@ -25,9 +25,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from railbed.check.shared.applies import no_rdma
-from railbed.check.shared.rdma import not_there, rdma_name
-from railbed.check.shared.rdma_counters import ALL_NAMES, KINDS, CounterKind, moved
+from railbed.check.shared.counters import ALL_NAMES, KINDS, CounterKind, grown_errors
+from railbed.check.shared.port import no_rdma, not_there, rdma_name
 from railbed.probes import infiniband_counters, rdma_statistic
 from railbed.probes.infiniband_counters import RdmaCounters
 from railbed.rules.judgement import Judgement, ok, unknown
@@ -49,7 +48,7 @@ def judge(port: PortView) -> Iterator[Judgement]:
     if not ALL_NAMES & first.keys() & second.keys():
         yield unknown(expected=EXPECTED, observed="this card has none of the known counters")
         return
-    growth = moved(first, second)
+    growth = grown_errors(first, second)
     trouble = [_of_kind(kind, growth) for kind in KINDS if kind.names & growth.keys()]
     yield from trouble or [_still(second)]
 

@@ -25,8 +25,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from railbed.check.shared.card import CARD_PROBES, Ability, card_of
-from railbed.check.shared.rail import by_value, rdma_ports, read_ports, unread_findings
-from railbed.model.text.amount import plural
+from railbed.check.shared.port import by_value, rdma_ports, read_ports, unread_findings
+from railbed.model.text import plural
 from railbed.probes import infiniband
 from railbed.probes.infiniband import RdmaDevice, RdmaDevices
 from railbed.rules.judgement import Judgement, ok, skip, unknown, warn

@@ -25,8 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.shared.applies import no_rdma_on_node, rdma_devices
-from railbed.check.shared.fixes import load_modules
+from railbed.check.shared.port import load_modules, no_rdma_on_node, rdma_devices
 from railbed.probes import modules
 from railbed.rules.judgement import Judgement, fail, ok, warn
 from railbed.rules.rule import Rule

@@ -24,8 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.shared.applies import no_rdma
-from railbed.check.shared.rdma import not_there
+from railbed.check.shared.port import no_rdma, not_there
 from railbed.model.fix import mtu_command, set_mtu
 from railbed.probes import ibv_devinfo, ip_link
 from railbed.rules.judgement import Judgement, fail, ok, skip, unknown

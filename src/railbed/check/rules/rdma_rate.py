@@ -24,9 +24,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.shared.applies import no_rdma
 from railbed.check.shared.card import CARD_PROBES, Ability, card_of
-from railbed.check.shared.rdma import not_there, rdma_device, rdma_port
+from railbed.check.shared.port import no_rdma, not_there, rdma_device, rdma_port
 from railbed.rules.judgement import Judgement, fail, ok, skip, unknown, warn
 from railbed.rules.rule import Rule
 from railbed.rules.site import PortView

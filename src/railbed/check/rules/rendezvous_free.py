@@ -26,11 +26,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.shared.occupants import advise_on_run, describe_run, runs_on
-from railbed.check.shared.wording import some
+from railbed.check.shared.nodes import advise_on_run, describe_run, runs_on
+from railbed.check.shared.port import some
 from railbed.model.record import WRONG, Finding
 from railbed.probes import agents, listening
-from railbed.probes.agents import Agent
+from railbed.probes.agents import RunningAgent
 from railbed.probes.listening import Listener
 from railbed.rules.judgement import Judgement, fail, ok, warn
 from railbed.rules.rule import Rule
@@ -67,7 +67,7 @@ def is_taken(finding: Finding) -> bool:
     return finding.check == RULE.name and finding.verdict in WRONG
 
 
-def _run_of(node: NodeView, listener: Listener) -> Agent | None:
+def _run_of(node: NodeView, listener: Listener) -> RunningAgent | None:
     """Return the run that a listener belongs to."""
     return next((run for run in runs_on(node) if listener.pid in run.pids), None)
 

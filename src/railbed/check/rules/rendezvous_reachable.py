@@ -26,10 +26,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from railbed.check.shared.wording import grouped, some
-from railbed.model.text.amount import plural
+from railbed.check.shared.port import grouped, some
+from railbed.model.text import plural
 from railbed.probes import rendezvous
-from railbed.probes.rendezvous import Attempt
+from railbed.probes.rendezvous import ConnectTest
 from railbed.rules.judgement import Judgement, fail, ok, skip, unknown
 from railbed.rules.rule import Rule
 from railbed.rules.site import NodeView
@@ -66,14 +66,14 @@ def judge(node: NodeView) -> Iterator[Judgement]:
         yield skip("no peer is up")
 
 
-def _attempts(node: NodeView) -> tuple[dict[str, Attempt], str]:
+def _attempts(node: NodeView) -> tuple[dict[str, ConnectTest], str]:
     """Return the last connection to each peer, and why repeated time-outs prove nothing, if so."""
     first, again = node.read(rendezvous.PROBE), node.try_again(rendezvous.PROBE)
     attempts = first.attempts + (again.attempts if again else ())
     return {attempt.node: attempt for attempt in attempts}, again.load.excess if again and again.load else ""
 
 
-def _counts(attempt: Attempt, up: Collection[str]) -> bool:
+def _counts(attempt: ConnectTest, up: Collection[str]) -> bool:
     return attempt.node in up or attempt.outcome in OPEN
 
 

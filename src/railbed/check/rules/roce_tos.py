@@ -26,10 +26,8 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
-from railbed.check.shared.applies import first_of, no_lossless, no_rdma
 from railbed.check.shared.card import CARD_PROBES, card_of
-from railbed.check.shared.fixes import set_value
-from railbed.check.shared.rdma import rdma_name
+from railbed.check.shared.port import first_of, no_lossless, no_rdma, rdma_name, set_value
 from railbed.model.fix import Fix, Persistence, RunStep, run, write_value
 from railbed.probes import modules, roce_tos
 from railbed.probes.roce_tos import Tos

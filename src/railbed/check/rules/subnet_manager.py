@@ -24,8 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.shared.applies import no_rdma
-from railbed.check.shared.rdma import not_there, rdma_port
+from railbed.check.shared.port import no_rdma, not_there, rdma_port
 from railbed.probes import infiniband
 from railbed.rules.judgement import Judgement, fail, ok, skip, unknown
 from railbed.rules.rule import Rule

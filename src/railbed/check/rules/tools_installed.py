@@ -27,7 +27,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Sequence
 
-from railbed.check.shared.applies import rdma_devices
+from railbed.check.shared.port import rdma_devices
 from railbed.model.fix import Fix, Persistence, RunStep, run
 from railbed.probes import programs
 from railbed.rules.judgement import Judgement, ok, warn

@@ -27,9 +27,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.shared.compare import gather, most_common, too_few
-from railbed.check.shared.environment import create_environment, environment_prefix
-from railbed.check.shared.lab import with_training
+from railbed.check.shared.nodes import (
+    create_environment,
+    environment_prefix,
+    gather,
+    most_common,
+    too_few,
+    with_training,
+)
 from railbed.model.record import Finding
 from railbed.probes import torch
 from railbed.rules.judgement import Judgement, fail, ok, warn

@@ -28,7 +28,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from railbed.check.shared.applies import gpu_obstacle
+from railbed.check.shared.port import gpu_obstacle
 from railbed.probes import gpu, torch
 from railbed.rules.judgement import Judgement, fail, ok, skip, unknown
 from railbed.rules.rule import Rule

@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from railbed.check.rules import torch_equal
-from railbed.check.shared.environment import TUNING, add_libraries, environment_prefix
+from railbed.check.shared.nodes import TUNING, add_libraries, environment_prefix
 from railbed.probes import torch
 from railbed.rules.judgement import Judgement, fail, ok, unknown
 from railbed.rules.rule import Rule

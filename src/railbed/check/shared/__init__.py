@@ -1,4 +1,4 @@
 """What several rules share: capabilities of cards, meanings of counters, comparing nodes, wording.
 
-Read `rdma.py` first.
+Read `port.py` first.
 """

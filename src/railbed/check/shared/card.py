@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from railbed.check.shared.rdma import rdma_device, rdma_name
+from railbed.check.shared.port import rdma_device, rdma_name
 from railbed.model.probe import Probe
 from railbed.probes import counter_names, dcb_app, dcb_buffer, dcb_ets, dcb_pfc, infiniband
 from railbed.probes.infiniband import RdmaDevice

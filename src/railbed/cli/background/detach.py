@@ -20,8 +20,7 @@ import typer
 
 from railbed.api.exits import INTERRUPTED, OK
 from railbed.cli.background.runs import OUTPUT, to_attach, to_report, to_stop
-from railbed.cli.screens.base import Screen
-from railbed.cli.screens.json import JsonScreen
+from railbed.cli.screens.base import JsonScreen, Screen
 from railbed.cli.screens.progress import ProgressLine
 from railbed.errors import DeviceError, UsageError, os_reason
 from railbed.model.events import Detached

@@ -1,17 +1,25 @@
-"""Training runs by name, and the commands for a run."""
+"""Training runs by name, and the commands for a run.
+
+A run as a screen shows it from its records, and how it ended: for runs on this machine and for those of jobs.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import aclosing
 from itertools import pairwise
 from pathlib import Path
 
 import typer
 
+from railbed.api.exits import BUG
 from railbed.api.kinds import TRAINING
 from railbed.cli.chosen import chosen_run
-from railbed.errors import UsageError
-from railbed.store import RunKind, RunSummary, summary_of
+from railbed.cli.screens.base import Screen
+from railbed.cli.screens.train import KEPT
+from railbed.errors import DeviceError, UsageError
+from railbed.store import RunKind, RunSummary, follow, summary_of
 from railbed.store.find import jobs_in_progress
 
 OUTPUT = "output.txt"
@@ -80,3 +88,38 @@ def _nodes(arguments: Sequence[str]) -> str:
     words = [part for word in arguments for part in (word.split("=", 1) if word.startswith("--nodes=") else (word,))]
     after = (value for option, value in pairwise(words) if option in ("--nodes", "-N") and value.isdigit())
     return next(after, "1")
+
+
+class Died(DeviceError):
+    """The process of a run was killed, or its machine went down."""
+
+
+async def show_records(
+    folder: Path, screen: Screen, *, only_drawn: bool, in_progress: Callable[[Path], bool] | None = None
+) -> None:
+    """Show the records of a run, as they are written, until it ends; with `only_drawn`, those that a training shows."""
+    names, rank = (KEPT, 0) if only_drawn else ((), None)
+    async with aclosing(follow(folder, names=names, rank=rank, in_progress=in_progress)) as records:
+        async for record in records:
+            screen.show(record)
+
+
+def conclude(folder: Path, summary: RunSummary) -> int:
+    """Explain how a run ended unless it succeeded, and return its exit code."""
+    resume = f"`{to_resume(summary)}` continues from its last intact checkpoint" if summary.verb == "train" else ""
+    match summary.status:
+        case "died":
+            raise Died(f"{summary.id} ended abnormally: its process was killed, or its machine went down", hint=resume)
+        case "stopped":
+            sys.stderr.write(_lines(f"{summary.id} was stopped", resume))
+            raise SystemExit(summary.exit)
+        case "failed":
+            output = folder / OUTPUT
+            why = f": {summary.unstored}" if summary.unstored else ""
+            where = f"; its output is in {output}" if output.exists() else ""
+            sys.stderr.write(_lines(f"{summary.id} failed{why}{where}", resume))
+    return BUG if summary.exit is None else summary.exit
+
+
+def _lines(sentence: str, hint: str) -> str:
+    return f"{sentence}\n  {hint}\n" if hint else f"{sentence}\n"

@@ -1,4 +1,7 @@
-"""`railbed train --stop`: ends a run from any terminal."""
+"""`railbed train --stop`: ends a run from any terminal.
+
+Stops the run of a job: training saves its state first; the command returns when the job has ended.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +13,16 @@ from railbed.api.exits import INTERRUPTED, OK
 from railbed.api.kinds import TRAINING_IN_PROGRESS
 from railbed.cli.background.runs import to_resume, training_run
 from railbed.cli.run.signals import run_until_ended
-from railbed.cli.screens.json import JsonScreen
+from railbed.cli.screens.base import JsonScreen
 from railbed.cli.screens.progress import working
+from railbed.cli.slurm.jobs import JobWatch, refuse_other_job, settle
 from railbed.errors import DeviceError, UsageError
 from railbed.model.events import Stopped
 from railbed.store import RunSummary, ask_to_end, is_being_written, set_status, summary_of
 from railbed.store.ownership import refuse_foreign_run
 from railbed.store.run import RECORDS
 from railbed.store.submitted import was_submitted
+from railbed.transport.queue import cancel_job, list_jobs, signal_job
 
 END_SECONDS = 60.0
 """Ranks end within seconds; for a node that is cut off, the connection has to time out."""
@@ -42,7 +47,6 @@ def stop_in(folder: Path, before: RunSummary, *, as_json: bool) -> int:
     if was_submitted(folder):
         # Imported here because it loads Slurm's part of the transport, which few runs need.
         from railbed.cli.slurm.lookup import job_number
-        from railbed.cli.slurm.stop import stop_job
 
         if (number := job_number(folder)) is not None:
             return stop_job(folder, number, as_json=as_json)
@@ -103,3 +107,63 @@ def _sentence(before: RunSummary, after: RunSummary) -> str:
         "died": "had been killed, and its ranks with it",
     }
     return f"{after.id} {how.get(after.status, after.status)}: there was nothing to stop"
+
+
+SAVE_SECONDS = 300.0
+"""How long training may take to save its state; then the job is cancelled without."""
+JOB_END_SECONDS = 180.0
+"""How long Slurm may take to end the processes of a job: a node that is dead has to time out."""
+
+
+class JobRemains(DeviceError):
+    """Slurm did not end a job."""
+
+
+def stop_job(folder: Path, number: int, *, as_json: bool) -> int:
+    """End the job of a run, and return when Slurm has ended it."""
+    before = summary_of(folder)
+    with working(f"ending job {number}", shown=not as_json):
+        was_live = run_until_ended(end_job(folder, number, before))
+    after = summary_of(folder)
+    if as_json:
+        JsonScreen().show(Stopped(subject=after.id, was=before.status, status=after.status, exit=after.exit))
+    else:
+        what = f"job {number} of {after.id} has ended" if was_live else f"job {number} of {after.id} had ended already"
+        sys.stdout.write(f"{what}\n")
+    return OK
+
+
+async def end_job(folder: Path, number: int, before: RunSummary) -> bool:
+    """End the job; return whether it was still there."""
+    queued = (await list_jobs({number})).get(number)
+    refuse_other_job(queued, folder)
+    if queued is None or not queued.is_live:
+        await settle(folder, before, number, queued)
+        return False
+    saved = False
+    if queued.state == "RUNNING" and before.verb == "train" and before.status == "running":
+        await signal_job(number, "USR2")
+        saved = await _until_ended(folder, number, SAVE_SECONDS)
+    if not saved:
+        await cancel_job(number)
+        if not await _until_ended(folder, number, JOB_END_SECONDS):
+            raise JobRemains(
+                f"Slurm did not end job {number} within {JOB_END_SECONDS:g} s", hint=f"`squeue --job {number}` shows it"
+            )
+    if summary_of(folder).status in ("waiting", "died"):
+        set_status(folder, "stopped", INTERRUPTED)
+    return True
+
+
+async def _until_ended(folder: Path, number: int, seconds: float) -> bool:
+    """Wait for the end of a job, and return whether it came in time."""
+    watch = JobWatch(folder, number)
+    with watch.watching():
+        try:
+            async with asyncio.timeout(seconds):
+                await watch.ended.wait()
+        except TimeoutError:
+            return False
+    if watch.trouble:
+        raise watch.trouble
+    return True

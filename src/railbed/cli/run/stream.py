@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, TextIO
 
 from railbed.cli.run.encoding import is_unicode
-from railbed.model.text.printable import clean, escaped
+from railbed.model.text import clean, escaped
 
 
 class SafeStream:

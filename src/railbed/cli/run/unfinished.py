@@ -9,7 +9,7 @@ from railbed.api.kinds import has_checkpoint
 from railbed.cli.background.runs import to_report, to_resume
 from railbed.model import events
 from railbed.model.record import Measurement, Record
-from railbed.model.text.amount import plural
+from railbed.model.text import plural
 from railbed.store import OpenRun, RunSummary
 
 

@@ -1,7 +1,11 @@
-"""The interface of a screen."""
+"""The interface of a screen.
+
+Records as JSON lines.
+"""
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from pathlib import Path
 from types import TracebackType
@@ -9,6 +13,7 @@ from typing import Self
 
 from railbed.cli.screens.progress import ProgressLine
 from railbed.model.record import Record
+from railbed.store import to_line
 
 
 class Screen(ABC):
@@ -42,3 +47,19 @@ class Screen(ABC):
 
     def conclude(self, reason: str) -> None:  # noqa: B027  (JSON has the exit code)
         """Show, last of all, why the exit code is not 0."""
+
+
+class JsonScreen(Screen):
+    """Records as JSON lines on standard output; progress only if that is not the same terminal."""
+
+    def __init__(self) -> None:
+        super().__init__(progress=sys.stderr.isatty() and not sys.stdout.isatty())
+
+    def show(self, record: Record) -> None:
+        """Write one line."""
+        self.line.take(record)
+        sys.stdout.write(to_line(record).decode() + "\n")
+        sys.stdout.flush()
+
+    def finish(self, run: Path) -> None:
+        """Print nothing else on standard output."""

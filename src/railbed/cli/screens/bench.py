@@ -14,8 +14,7 @@ from railbed.cli.screens.base import Screen
 from railbed.cli.screens.text import STYLES, WIDE, TextScreen
 from railbed.model import events
 from railbed.model.record import Finding, Measurement, Record, Verdict
-from railbed.model.text.amount import number
-from railbed.model.text.printable import printable
+from railbed.model.text import number, printable
 from railbed.present.bench import MeasurementGroup, groups, message_size
 
 UNITS = {

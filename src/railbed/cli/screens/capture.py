@@ -15,9 +15,8 @@ from railbed.cli.screens.text import TextScreen
 from railbed.model import events
 from railbed.model.cluster import Cluster
 from railbed.model.record import Event, Record
-from railbed.model.text.amount import duration, plural, size
-from railbed.model.text.printable import printable
-from railbed.present.names import name_range
+from railbed.model.text import duration, plural, printable, size
+from railbed.present.wording import name_range
 
 MOST_FLOWS = 12
 """More are shown with --all; records have every one."""

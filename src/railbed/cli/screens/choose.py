@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from railbed.cli.screens.base import Screen
-from railbed.cli.screens.json import JsonScreen
+from railbed.cli.screens.base import JsonScreen, Screen
 from railbed.model.cluster import Cluster
 
 

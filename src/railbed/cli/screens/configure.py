@@ -6,17 +6,16 @@ from pathlib import Path
 
 from rich.text import Text
 
+from railbed.cli.console import print_hanging
 from railbed.cli.hints import command_line
-from railbed.cli.screens.hanging import print_hanging
 from railbed.cli.screens.text import TextScreen
 from railbed.model import events
 from railbed.model.cluster import Cluster
 from railbed.model.record import Change, Record
-from railbed.model.text.amount import plural
-from railbed.model.text.printable import printable
+from railbed.model.text import plural, printable
 from railbed.parsing.nexus.switch_lock import checkpoint_name
 from railbed.present.changes import ChangeGroup, DeviceGroup, device_groups
-from railbed.present.names import each_of, name_range
+from railbed.present.wording import each_of, name_range
 
 OUTCOMES = {"applied": "green", "undone": "green", "restored": "yellow", "refused": "yellow", "unknown": "bold red"}
 

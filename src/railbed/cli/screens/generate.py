@@ -9,8 +9,7 @@ from pathlib import Path
 from railbed.cli.screens.base import Screen
 from railbed.model import events
 from railbed.model.record import Record
-from railbed.model.text.amount import plural
-from railbed.model.text.printable import clean, printable
+from railbed.model.text import clean, plural, printable
 
 HEADING_WIDTH = 70
 STOPS = {

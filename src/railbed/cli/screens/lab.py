@@ -9,12 +9,11 @@ from pathlib import Path
 
 from railbed.api.stream import EventStream
 from railbed.cli.run.signals import Interrupted, run_until_ended
-from railbed.cli.screens.base import Screen
-from railbed.cli.screens.json import JsonScreen
+from railbed.cli.screens.base import JsonScreen, Screen
 from railbed.lab.model import Spec
 from railbed.model import events
 from railbed.model.record import Event, Record
-from railbed.model.text.amount import plural
+from railbed.model.text import plural
 from railbed.present.commands import cluster_option
 
 SHOWN_ELSEWHERE = (events.LabStatus, events.LabUp, events.Progress)

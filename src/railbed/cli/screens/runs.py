@@ -9,12 +9,10 @@ from dataclasses import dataclass
 from rich.table import Table
 from rich.text import Text
 
-from railbed.cli.console import SafeConsole
-from railbed.cli.screens.hanging import print_hanging
+from railbed.cli.console import SafeConsole, print_hanging
 from railbed.cli.screens.text import STYLES
 from railbed.model.record import Verdict
-from railbed.model.text.amount import duration
-from railbed.model.text.printable import printable
+from railbed.model.text import duration, printable
 from railbed.store import RunSummary, Status
 
 STATUS_STYLES: Mapping[Status, str] = {

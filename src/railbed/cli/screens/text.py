@@ -8,20 +8,26 @@ from pathlib import Path
 
 from rich.text import Text
 
-from railbed.cli.console import SafeConsole
+from railbed.cli.console import SafeConsole, break_between_commands, print_hanging, room
 from railbed.cli.hints import command_line
 from railbed.cli.screens.base import Screen
-from railbed.cli.screens.hanging import break_between_commands, print_hanging, room
 from railbed.model.cluster import Cluster
 from railbed.model.events import Notice
 from railbed.model.record import WRONG, Change, Finding, Record, Verdict
-from railbed.model.text.printable import printable
-from railbed.present.findings import IN_BRIEF, group_of, grouped, verdict_counts
-from railbed.present.grouping import group_by
-from railbed.present.masks import NameMask
-from railbed.present.names import each_of, name_range
-from railbed.present.nodes import NodeGroup, blocks
-from railbed.present.ports import PortGroup, port_groups
+from railbed.model.text import printable
+from railbed.present.groups import (
+    IN_BRIEF,
+    NameMask,
+    NodeGroup,
+    PortGroup,
+    blocks,
+    group_by,
+    group_of,
+    grouped,
+    port_groups,
+    verdict_counts,
+)
+from railbed.present.wording import each_of, name_range
 
 STYLES = {
     Verdict.FAIL: "bold red",

@@ -17,7 +17,7 @@ from railbed.cli.console import SafeConsole
 from railbed.cli.screens.base import Screen
 from railbed.cli.screens.watch_rows import NodeRow, QueueRow, node_rows, queue_rows
 from railbed.model.record import Record
-from railbed.model.text.printable import printable
+from railbed.model.text import printable
 from railbed.present.wording import moment
 from railbed.store.timeline import Mark, Timeline
 

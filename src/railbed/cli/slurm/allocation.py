@@ -15,7 +15,7 @@ from railbed.errors import UsageError
 from railbed.fleet import Fleet
 from railbed.model.cluster import Cluster, Gpu, Login, Node, Training
 from railbed.model.events import ClusterBuilt
-from railbed.model.text.paths import exists, expand_home
+from railbed.model.text import exists, expand_home
 from railbed.model.writers import distrust
 from railbed.transport.base import targets_of
 from railbed.transport.connect import live_connector

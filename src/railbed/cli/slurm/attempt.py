@@ -3,6 +3,8 @@
 USR1    the time limit is near                 save, requeue
 USR2    a person stops the run                 save, end
 TERM    Slurm ends or requeues the job         save what fits into Slurm's KillWait, end
+
+What earlier starts of a job recorded: the recipe, the newest state, and whether they achieved anything.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ import os
 import signal
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing, contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from railbed.api.exits import INTERRUPTED, OK
@@ -21,7 +23,6 @@ from railbed.api.stream import RecordStream
 from railbed.cli.background.runs import to_resume
 from railbed.cli.run.perform import show
 from railbed.cli.screens.base import Screen
-from railbed.cli.slurm.history import History, read_history
 from railbed.cli.slurm.watchdogs import take_reason, watchdogs
 from railbed.errors import DeviceError, RailbedError, UsageError
 from railbed.fleet import Fleet
@@ -29,7 +30,7 @@ from railbed.launch.supervise import GaveUp
 from railbed.model import events
 from railbed.model.cluster import Cluster
 from railbed.model.record import Record
-from railbed.store import Status, run_to_continue, set_status, summary_of
+from railbed.store import Status, read_records, run_to_continue, set_status, summary_of
 from railbed.train import recipes
 from railbed.train.departure import Departure
 from railbed.train.recipe import Recipe
@@ -37,6 +38,49 @@ from railbed.train.run import TrainRequest
 from railbed.train.state.resume import EarlierState
 from railbed.transport.queue import kill_wait, read_details, requeue_job
 from railbed.transport.slurm import RUNNING
+
+READ = (events.TrainingStarted, events.CheckpointSaved, events.CheckpointCopied, events.Resuming)
+
+
+@dataclass(slots=True)
+class History:
+    """The earlier starts of a job."""
+
+    started: events.TrainingStarted | None = None
+    """How the first training began; None if none has."""
+    step: int = 0
+    nodes: tuple[str, ...] = ()
+    """The newest step whose state was saved, and the nodes that have it; none if the run's folder has it."""
+    fruitless: int = 0
+    """Starts in a row, up to now, that copied no new state to the run's folder."""
+
+    def take(self, record: Record) -> None:
+        """Take a record."""
+        match record:
+            case events.TrainingStarted():
+                self.started = self.started or record
+                self.fruitless += 1
+            case events.CheckpointSaved(step=step, subject=node) if step >= self.step:
+                self.nodes = (*self.nodes, node) if step == self.step and self.nodes else (node,)
+                self.step = step
+            case events.CheckpointCopied(step=step):
+                self.fruitless = 0
+                if step >= self.step:
+                    self.step, self.nodes = step, ()
+            case events.Resuming(step=int(step)):
+                self.step, self.nodes = step, ()
+            case _:
+                pass
+
+
+def read_history(folder: Path) -> History:
+    """Return what the records of a run contain about its earlier starts."""
+    history = History()
+    with suppress(FileNotFoundError):
+        for record in read_records(folder, *READ):
+            history.take(record)
+    return history
+
 
 RETURN_SECONDS = 15.0
 """How long to wait for lost nodes when too few are left: a node that a job has lost never returns to it."""

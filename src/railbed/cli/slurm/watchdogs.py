@@ -16,7 +16,7 @@ from railbed.cli.slurm import watchdog
 from railbed.errors import DeviceError
 from railbed.fleet import Fleet
 from railbed.model.cluster import Cluster
-from railbed.parsing.shell import quote_path
+from railbed.parsing.text import quote_path
 from railbed.store import write_atomically
 from railbed.store.run import ALIVE
 from railbed.transport.base import Program

@@ -15,22 +15,19 @@ from rich.text import Text
 
 from railbed.api.exits import OK
 from railbed.cli.chosen import chosen_run
-from railbed.cli.console import SafeConsole
+from railbed.cli.console import STANDARD_OUTPUT, SafeConsole, print_hanging, write_page
 from railbed.cli.options import JsonOption
-from railbed.cli.pagefile import STANDARD_OUTPUT, write_page
-from railbed.cli.screens.hanging import print_hanging
-from railbed.cli.screens.json import JsonScreen
+from railbed.cli.screens.base import JsonScreen
 from railbed.cli.screens.progress import working
 from railbed.cli.screens.text import change_line
 from railbed.errors import UsageError
 from railbed.model import events
 from railbed.model.record import Finding
-from railbed.model.text.printable import printable
+from railbed.model.text import printable
 from railbed.present.wording import JOIN, with_unit
 from railbed.report import Report
 from railbed.report.compare.changes import change_in_words, own_labels
-from railbed.report.compare.comparison import Changed, RunComparison, compare_runs
-from railbed.report.compare.judge import LEAST, distance
+from railbed.report.compare.comparison import LEAST, Changed, RunComparison, compare_runs, distance
 from railbed.report.compare.page import describe_both, lone_in_words
 from railbed.report.compare.settings import Lone, SettingChange
 from railbed.report.formats.html import as_html

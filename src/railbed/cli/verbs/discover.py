@@ -21,7 +21,7 @@ from railbed.cli.slurm.allocation import Allocation, read_allocation
 from railbed.errors import UsageError
 from railbed.model.cluster import Cluster
 from railbed.model.limits import DEVICE_SECONDS
-from railbed.model.text.amount import plural
+from railbed.model.text import plural
 from railbed.present.commands import cluster_option
 
 HostsArgument = Annotated[

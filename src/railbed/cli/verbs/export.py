@@ -11,13 +11,12 @@ import typer
 from railbed.api.verbs.export import export
 from railbed.cli.options import JsonOption, Options, TimeoutOption
 from railbed.cli.run.perform import show
-from railbed.cli.screens.base import Screen
-from railbed.cli.screens.json import JsonScreen
-from railbed.cli.trained import chosen_model, named_cluster
+from railbed.cli.screens.base import JsonScreen, Screen
+from railbed.cli.site import chosen_model, named_cluster
 from railbed.model import events
 from railbed.model.limits import DEVICE_SECONDS
 from railbed.model.record import Record
-from railbed.model.text.printable import printable
+from railbed.model.text import printable
 from railbed.train.export import MergedType, NumberType
 
 SourceArgument = Annotated[

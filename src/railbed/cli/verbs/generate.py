@@ -12,9 +12,9 @@ import typer
 from railbed.api.verbs.generate import INPUT_BYTES, generate
 from railbed.cli.options import JsonOption, Options, TimeoutOption
 from railbed.cli.run.perform import show
+from railbed.cli.screens.base import JsonScreen
 from railbed.cli.screens.generate import GenerateScreen
-from railbed.cli.screens.json import JsonScreen
-from railbed.cli.trained import chosen_model, named_cluster
+from railbed.cli.site import chosen_model, named_cluster
 from railbed.errors import UsageError, os_reason
 from railbed.model.limits import DEVICE_SECONDS
 

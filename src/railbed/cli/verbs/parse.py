@@ -13,7 +13,7 @@ from rich.table import Table
 from railbed.api.verbs.parse import output_text, parse, probe_named
 from railbed.cli.console import SafeConsole
 from railbed.errors import UsageError
-from railbed.model.output import MAX_OUTPUT_BYTES
+from railbed.model.reading import MAX_OUTPUT_BYTES
 from railbed.probes.outputs import all_probes
 
 ProbeArgument = Annotated[str | None, typer.Argument(metavar="PROBE", help="Name of the probe.")]

@@ -11,9 +11,9 @@ import typer
 
 from railbed.api.verbs.report import read_all, render_report
 from railbed.cli.chosen import chosen_run
+from railbed.cli.console import STANDARD_OUTPUT, write_page
 from railbed.cli.options import JsonOption
-from railbed.cli.pagefile import STANDARD_OUTPUT, write_page
-from railbed.cli.screens.json import JsonScreen
+from railbed.cli.screens.base import JsonScreen
 from railbed.cli.screens.progress import working
 from railbed.errors import UsageError
 from railbed.model.events import ReportWritten

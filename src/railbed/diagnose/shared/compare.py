@@ -1,16 +1,28 @@
 """Nodes compared with each other at the same time.
 
 A busy machine slows down all nodes of a lab, a busy switch all nodes of a rail. Only what sets one apart blames it.
+
+Counters that stand still on a healthy fabric.
+
+RDMA that a card sent in priority 0: because the packets have no mark, or because the card does not look at it.
+
+What the check at the moment of a restart found that was in order before the launch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TypeVar
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from railbed.rules.signal import Numbers, Signal
+from railbed.diagnose.evidence import Evidence, SampledPort, Unsampled
+from railbed.model.events.train import RETURNED
+from railbed.model.record import Finding
+from railbed.present.changed import may_explain
+from railbed.rules.judgement import Span
+from railbed.rules.signal import Numbers, Signal, merged
+from railbed.store.timeline import Mark
 
 K = TypeVar("K")
 SMOOTHED = 3
@@ -56,3 +68,92 @@ def smoothed(values: Numbers) -> Numbers:
     known = np.isfinite(windows)
     means = np.where(known, windows, 0.0).sum(axis=1) / np.maximum(1, known.sum(axis=1))
     return np.where(np.isfinite(values), means, np.nan)
+
+
+BRIDGE_SECONDS = 30.0
+"""Errors come in bursts: those half a minute apart have the same cause."""
+
+
+def measured(port: SampledPort, meters: Sequence[str], *signals: Signal | None) -> list[Signal]:
+    """Return those series of a port's cable that were measured, or end this judgement if none was."""
+    present = [signal for signal in signals if signal is not None]
+    if not present:
+        raise Unsampled(" or ".join(meters), port.subject)
+    return present
+
+
+def growths(signals: Sequence[Signal], least: float = 1.0) -> Iterator[tuple[Span, list[Signal]]]:
+    """Yield each episode in which counters grew by at least some amount, and those counters."""
+    for span in merged([span for signal in signals for span in signal.above(0.0)], BRIDGE_SECONDS):
+        grown = [signal for signal in signals if signal.total(span) > 0.5]
+        if sum(signal.total(span) for signal in grown) >= least - 0.5:
+            yield span, grown
+
+
+def counted(signals: Sequence[Signal], span: Span) -> str:
+    """Return `phy_crc_errors +12, phy_symbol_errors +3`."""
+    return ", ".join(f"{signal.meter.name} +{round(signal.total(span)):,}" for signal in signals)
+
+
+def grew(signal: Signal | None, span: Span) -> float:
+    """Return by how much a counter grew, around a span; 0 if it was not measured."""
+    return signal.total(span.widened(2 * signal.interval)) if signal else 0.0
+
+
+BUSY = 1e6
+"""Bytes per second of RDMA from which priorities are compared."""
+LEAST_SECONDS = 3.0
+IDLE_SHARE, BUSY_SHARE = 0.05, 0.8
+"""Of the RDMA bytes: what the lossless priority carries at most, and priority 0 at least."""
+
+
+class Unprotected(NamedTuple):
+    """An episode in which RDMA was sent in priority 0."""
+
+    span: Span
+    rdma: Signal
+    default: Signal
+    """Priority 0."""
+    lossless: Signal
+    lossless_queue: float | None
+    """Bytes that the switch sent from its lossless queues on the rail; None if that was not measured."""
+    total: float
+
+
+def unprotected(port: SampledPort) -> Iterator[Unprotected]:
+    """Yield the episodes in which the RDMA of a port was in priority 0 instead of the lossless one."""
+    rdma, default = port.read("rdma_tx_bytes"), port.read("priority_tx_bytes", "0")
+    lossless = port.read("priority_tx_bytes", port.lossless)
+    for span in rdma.above(BUSY, least=LEAST_SECONDS):
+        total = rdma.total(span)
+        if lossless.total(span) < IDLE_SHARE * total and default.total(span) > BUSY_SHARE * total:
+            yield Unprotected(span, rdma, default, lossless, _lossless_queue(port, span), total)
+
+
+def _lossless_queue(port: SampledPort, span: Span) -> float | None:
+    switch_ports = [peer.switch_port for peer in port.peers if peer.switch_port]
+    signals = [switch_port.try_read("queue_tx_bytes", port.lossless) for switch_port in switch_ports]
+    present = [signal for signal in signals if signal is not None]
+    return sum(grew(signal, span) for signal in present) if present else None
+
+
+def failures(evidence: Evidence) -> list[Mark]:
+    """Return the restarts that were not planned: those that use a node again are."""
+    return [mark for mark in evidence.marks("restart") if not mark.text.endswith(RETURNED)]
+
+
+def changes_at(evidence: Evidence, restart: Mark) -> list[Finding]:
+    """Return what had become worse at a restart, failures before warnings."""
+    findings = evidence.timeline.findings()
+    worse = [finding for finding in findings if finding.is_of_restart(restart.generation, restart.time)]
+    return sorted(worse, key=lambda finding: finding.verdict.rank)
+
+
+def causes_of(restart: Mark, changes: Sequence[Finding]) -> list[Finding]:
+    """Return the changes that can be the cause of a restart."""
+    return [finding for finding in changes if may_explain(finding, restart.subject, restart.text)]
+
+
+def remedies(findings: Sequence[Finding]) -> str:
+    """Return what to do about findings, each remedy once."""
+    return "; ".join(dict.fromkeys(finding.remedy for finding in findings if finding.remedy))

@@ -9,9 +9,9 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from railbed.diagnose.evidence import PortView, RailView
+from railbed.diagnose.evidence import SampledPort, SampledRail
 from railbed.diagnose.shared.compare import at, smoothed
-from railbed.model.text.amount import size
+from railbed.model.text import size
 from railbed.rules.judgement import Span
 from railbed.rules.rule import NotJudged
 from railbed.rules.signal import Numbers, Signal
@@ -30,7 +30,7 @@ MOST_PEERS = 3
 class Foreign(NamedTuple):
     """A time in which other programs used a port."""
 
-    port: PortView
+    port: SampledPort
     direction: Direction
     span: Span
     all: Signal
@@ -71,7 +71,7 @@ class Foreign(NamedTuple):
         return [mark.text for mark in marks if self.span.start - 1 <= mark.time <= self.span.end + 1][:MOST_PEERS]
 
 
-def foreign_on(port: PortView, direction: Direction, usual: float) -> list[Foreign]:
+def foreign_on(port: SampledPort, direction: Direction, usual: float) -> list[Foreign]:
     """Return when other programs used much of a port; `usual` is what the busiest one of the rail carries."""
     if port.port.address.version != 4:
         raise NotJudged("the rail uses IPv6, whose connections are not counted")
@@ -86,7 +86,7 @@ def foreign_on(port: PortView, direction: Direction, usual: float) -> list[Forei
     return [Foreign(port, direction, span, foreign, in_tcp, training, net) for span in spans]
 
 
-def _without_tcp(port: PortView, direction: Direction, net: Signal, in_tcp: Numbers) -> Numbers:
+def _without_tcp(port: SampledPort, direction: Direction, net: Signal, in_tcp: Numbers) -> Numbers:
     """Return the bytes per second that are neither in TCP connections nor may be the training's RDMA."""
     rest: Numbers = np.maximum(0.0, net.values - HEADERS * in_tcp)
     hardware = port.try_read(f"rdma_{direction}_bytes")
@@ -98,7 +98,7 @@ def _without_tcp(port: PortView, direction: Direction, net: Signal, in_tcp: Numb
     return np.zeros(len(rest)) if may_be_rdma else rest
 
 
-def usually_carried(rail: RailView) -> float:
+def usually_carried(rail: SampledRail) -> float:
     """Return what the busiest port carries in the mean while there is training, in bytes per second."""
     means = [0.0]
     for port in rail.ports:
@@ -111,14 +111,14 @@ def usually_carried(rail: RailView) -> float:
     return max(means)
 
 
-def _carried(port: PortView, direction: Direction, net: Signal) -> Numbers:
+def _carried(port: SampledPort, direction: Direction, net: Signal) -> Numbers:
     """Return all bytes per second of a port."""
     rdma = port.try_read(f"rdma_{direction}_bytes")
     carried: Numbers = net.values + (np.nan_to_num(at(net.times, rdma)) if rdma else 0.0)
     return carried
 
 
-def node_at(port: PortView, address: IPv4Address) -> str:
+def node_at(port: SampledPort, address: IPv4Address) -> str:
     """Return the node with an address on a rail; empty if it is another machine's."""
     return next(
         (node.name for node in port.evidence.nodes for other in node.ports if other.port.address == address), ""

@@ -1,16 +1,24 @@
-"""Times in which the network took longer than usual for all ranks, and the peer that caused it, if it is one."""
+"""Times in which the network took longer than usual for all ranks, and the peer that caused it, if it is one.
+
+Which rail carried the traffic.
+
+Pauses of the lossless priority: how long a port was stopped, or stopped its neighbour.
+
+From which node to which node TCP loses segments, from what each node sent to each of the others.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
-from railbed.diagnose.evidence import Evidence, PortView, RailView
+from railbed.diagnose.evidence import Evidence, SampledPort, SampledRail
 from railbed.diagnose.shared.compare import middles
 from railbed.diagnose.shared.steps import Work, work_of
+from railbed.model.meters import SeriesKey
 from railbed.rules.judgement import Span
 from railbed.rules.signal import Numbers, Signal, Truths, middle
 
@@ -88,7 +96,7 @@ def _ratios(signal: Signal, edges: Numbers) -> Numbers:
     return np.array([middle(signal.within(piece)) / signal.usual for piece in pieces])
 
 
-def slow_peer(rail: RailView, span: Span) -> SlowPeer | None:
+def slow_peer(rail: SampledRail, span: Span) -> SlowPeer | None:
     """Return the only node that all nodes with longer round trips name as their slowest peer; None if there is none."""
     trips, peers = rail.try_read("tcp_rtt_us"), rail.try_read("tcp_slowest_peer")
     ratios = {
@@ -119,9 +127,121 @@ def _much_longer(ratios: Mapping[str, float]) -> list[str]:
     return [node for node, ratio in ratios.items() if ratio > min(TRIP_RATIO, worst * CLOSE)]
 
 
-def _names(peers: Signal, port: PortView, span: Span) -> bool:
+def _names(peers: Signal, port: SampledPort, span: Span) -> bool:
     """Whether a node's slowest peer was mostly this one."""
     if port.port.address.version != 4:
         return False
     named = peers.within(span) == float(int(port.port.address))
     return bool(len(named)) and float(np.mean(named)) >= VOTES
+
+
+BUSY_SHARE = 0.1
+"""Share of the busiest rail's traffic from which another rail counts as used."""
+
+
+def sent_by(rail: SampledRail, span: Span | None = None) -> float:
+    """Return the bytes per second that the nodes of a rail sent in the mean, over TCP and RDMA."""
+    signals = [*rail.try_read("net_tx_bytes").values(), *rail.try_read("rdma_tx_bytes").values()]
+    means = [signal.mean(span) for signal in signals]
+    return sum(mean for mean in means if mean == mean) / max(1, len(rail.ports))  # noqa: PLR0124  (NaN)
+
+
+def busiest_rail(evidence: Evidence, span: Span | None = None) -> str:
+    """Return the rail that sent the most; empty if none sent anything."""
+    rates = {rail.name: sent_by(rail, span) for rail in evidence.rails}
+    name = max(rates, key=lambda name: rates[name], default="")
+    return name if name and rates[name] > 0 else ""
+
+
+def used_rails(evidence: Evidence) -> list[SampledRail]:
+    """Return the rails that carried a fair part of the run's traffic."""
+    rates = {rail.name: sent_by(rail) for rail in evidence.rails}
+    most = max(rates.values(), default=0.0)
+    return [rail for rail in evidence.rails if most > 0 and rates[rail.name] >= BUSY_SHARE * most]
+
+
+SHARE = 0.01
+"""The share of time from which pausing costs bandwidth."""
+FRAMES = 100.0
+"""Frames per second that are as much, on cards that do not count the time."""
+LEAST_PAUSE_SECONDS = 3.0
+"""Shorter bursts are what PFC is for."""
+
+
+def pauses(port: SampledPort, direction: Literal["rx", "tx"]) -> tuple[Signal, list[Span]]:
+    """Return the series, and the episodes with much pausing: received (`rx`) or sent (`tx`) by the card."""
+    lasting = port.try_read(f"pause_{direction}_us", port.lossless)
+    if lasting is not None:
+        return lasting, lasting.above(SHARE * 1e6, least=LEAST_PAUSE_SECONDS)
+    frames = port.read(f"pause_{direction}_frames", port.lossless)
+    return frames, frames.above(FRAMES, least=LEAST_PAUSE_SECONDS)
+
+
+def amount_of(signal: Signal, span: Span) -> str:
+    """Return how much pausing an episode had: a share of time, or frames per second."""
+    if signal.meter.unit == "us":
+        return f"{signal.mean(span) / 1e4:.0f} % of the time"
+    return f"{signal.mean(span):,.0f} frames per second"
+
+
+SHARE_OF_WORST = 0.25
+"""A direction with less than this part of the worst one's share loses nothing: its sender repeats what had arrived,
+because acknowledgements are lost on the way back."""
+LEAST_AGAIN = 5.0
+MOST_NAMED = 3
+
+
+class PeerTraffic(NamedTuple):
+    """What a node sent to another in some time."""
+
+    sender: str
+    receiver: str
+    segments: float
+    again: float
+    """Those of them that were sent again, and had not arrived."""
+
+    @property
+    def share(self) -> float:
+        """Of the segments, the part that was sent again."""
+        return self.again / max(1.0, self.segments)
+
+    def __str__(self) -> str:
+        return f"{self.sender} → {self.receiver}: {self.share * 100:.1f} % of {self.segments:,.0f} segments"
+
+
+def directions(evidence: Evidence, span: Span) -> list[PeerTraffic]:
+    """Return every direction in which something was sent; none if peers were not measured."""
+    return [direction for direction in _each(evidence, span) if direction.segments > 0]
+
+
+def _each(evidence: Evidence, span: Span) -> Iterator[PeerTraffic]:
+    nodes = {str(port.address): node for node, port in evidence.cluster.ports()}
+    totals: dict[tuple[str, str], list[float]] = {}
+    for sent in evidence.all_of("tcp_peer_segments"):
+        series = sent.series
+        again, needless = (
+            evidence.signal(SeriesKey(series.device, meter, series.port, series.part))
+            for meter in ("tcp_peer_retransmits", "tcp_peer_needless")
+        )
+        if again is not None and series.part in nodes:
+            total = totals.setdefault((series.device, nodes[series.part]), [0.0, 0.0])
+            total[0] += sent.total(span)
+            total[1] += max(0.0, again.total(span) - (needless.total(span) if needless else 0.0))
+    for (sender, receiver), (segments, repeated) in totals.items():
+        yield PeerTraffic(sender, receiver, segments, repeated)
+
+
+def lossy_directions(sent: Sequence[PeerTraffic], limit: float) -> list[PeerTraffic]:
+    """Return the directions that lose more than a share of what is sent, the worst first."""
+    worst = max((direction.share for direction in sent if direction.again >= LEAST_AGAIN), default=0.0)
+    least = max(limit, SHARE_OF_WORST * worst)
+    lossy = [direction for direction in sent if direction.again >= LEAST_AGAIN and direction.share >= least]
+    return sorted(lossy, key=lambda direction: -direction.share)
+
+
+def named(lossy: Sequence[PeerTraffic], sent: Sequence[PeerTraffic]) -> str:
+    """Return where segments are lost: each direction, or how many of them and the worst."""
+    if len(lossy) <= MOST_NAMED:
+        return "; ".join(map(str, lossy))
+    which = "all" if len(lossy) == len(sent) else f"{len(lossy)} of"
+    return f"in {which} {len(sent)} directions, at most {lossy[0]}"

@@ -1,15 +1,24 @@
-"""The steps of a training: the measures of each rank, in pieces of time long enough for several steps."""
+"""The steps of a training: the measures of each rank, in pieces of time long enough for several steps.
+
+Times in which a device was not sampled although the run was in progress.
+
+Times in which a link was down, from the counter of its changes.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from itertools import pairwise, zip_longest
 from typing import NamedTuple
 
 import numpy as np
 
-from railbed.diagnose.evidence import Evidence, Unsampled
+from railbed.diagnose.evidence import Evidence, SampledPort, Unsampled
 from railbed.diagnose.shared.compare import middles
+from railbed.model.text import duration, plural
 from railbed.rules.judgement import Span
-from railbed.rules.signal import Numbers, Signal, Truths, merged, middle
+from railbed.rules.signal import BRIDGE_SECONDS, Numbers, Signal, Truths, merged, middle
+from railbed.store.series.rates import MOST_INTERVALS, interval, meter_of
 
 WARM_UP = 3
 """Steps after a start that say nothing: connections are set up, memory is allocated, kernels are chosen."""
@@ -24,7 +33,7 @@ class Rank(NamedTuple):
     rank: str
 
 
-class Pieces(NamedTuple):
+class TimeBins(NamedTuple):
     """A measure of every rank in pieces of time: the median of the steps in each, NaN where there was none."""
 
     ranks: tuple[Rank, ...]
@@ -63,7 +72,7 @@ def _settled(signal: Signal, restarts: list[float]) -> Signal:
     return Signal(signal.series, signal.meter, times, values)
 
 
-def in_pieces(evidence: Evidence, signals: dict[Rank, Signal], usual_step: float) -> Pieces:
+def in_pieces(evidence: Evidence, signals: dict[Rank, Signal], usual_step: float) -> TimeBins:
     """Return the measures of all ranks in common pieces of time."""
     width = max(PIECE_SECONDS, PIECE_STEPS * usual_step)
     last = max(float(signal.times[-1]) for signal in signals.values())
@@ -74,14 +83,14 @@ def in_pieces(evidence: Evidence, signals: dict[Rank, Signal], usual_step: float
         places = np.searchsorted(edges, signal.times[known], side="left") - 1
         for place in np.unique(places[(places >= 0) & (places < len(edges) - 1)]):
             values[row, place] = np.median(signal.values[known][places == place])
-    return Pieces(tuple(signals), edges, values)
+    return TimeBins(tuple(signals), edges, values)
 
 
 class Work(NamedTuple):
     """How long the ranks computed, and waited for the network, in pieces of time."""
 
-    computed: Pieces
-    waited: Pieces
+    computed: TimeBins
+    waited: TimeBins
     usual_step: float
 
 
@@ -101,3 +110,197 @@ def place_of(rank: Rank, ranks: tuple[Rank, ...]) -> str:
     """Return the subject of a finding about a rank: its node, if that has no other at the same time."""
     alone = len({other.rank for other in ranks}) <= len({other.node for other in ranks})
     return rank.node if alone else f"{rank.node}/rank{rank.rank}"
+
+
+MISSED = 4
+"""Samples in a row that make a silence: a busy machine misses one or two."""
+
+
+def sampled_times(evidence: Evidence, device: str) -> Numbers:
+    """Return when a device was sampled; empty if it never was."""
+    times: list[Numbers] = []
+    for series in evidence.timeline.series():
+        if series.device == device and meter_of(series.meter).of != "rank" and (signal := evidence.signal(series)):
+            times.append(signal.times[np.isfinite(signal.values)])
+            if len(times) == 3:  # the series of a device are sampled together
+                break
+    return np.unique(np.concatenate(times)) if times else np.empty(0)
+
+
+def parts_of(evidence: Evidence) -> list[Span]:
+    """Return the times in which the run was in progress: from each start to the last sample before the next one."""
+    first, *others = evidence.timeline.starts()
+    if not others:
+        return [evidence.span]
+    devices = (*evidence.cluster.nodes, *evidence.cluster.switches)
+    sampled = np.unique(np.concatenate([sampled_times(evidence, device) for device in devices]))
+    starts = [first, *sorted(others)]
+    before = [_last(sampled, part) for part in pairwise(starts)]
+    return [Span(start, max(start, end)) for start, end in zip(starts, [*before, evidence.span.end], strict=True)]
+
+
+def _last(times: Numbers, part: tuple[float, float]) -> float:
+    """Return the last sample between two times; the first of them if there is none."""
+    inside = times[(times >= part[0]) & (times < part[1])]
+    return float(inside[-1]) if len(inside) else part[0]
+
+
+def silences(times: Numbers, least: float, parts: Sequence[Span]) -> list[Span]:
+    """Return the gaps of at least some seconds between samples, and from the last one to the end, in parts of a run."""
+    return [
+        silence
+        for part in parts
+        for silence in _silences(times[(times >= part.start) & (times <= part.end)], least, part.end)
+    ]
+
+
+def _silences(times: Numbers, least: float, end: float) -> list[Span]:
+    if len(times) < 2:
+        return []
+    steps = np.diff(times)
+    interval = float(np.median(steps))
+    limit = max(least, MISSED * interval)
+    ends = np.append(times[1:] - interval, end)  # the first rate after a gap is not known
+    return [Span(float(start), float(end)) for start, end in zip(times, ends, strict=True) if end - start >= limit]
+
+
+def alone(span: Span, others: Sequence[Numbers]) -> bool:
+    """Whether most of the other devices were sampled in a time: otherwise the whole site stood still.
+
+    After a site stood still, devices are sampled again one by one, and the last of them is not to blame.
+    """
+    sampled = [_longest_silence(times, span) < span.seconds / 2 for times in others if len(times)]
+    return bool(sampled) and sum(sampled) > len(sampled) / 2
+
+
+def _longest_silence(times: Numbers, span: Span) -> float:
+    inside = times[(times > span.start) & (times < span.end)]
+    return float(np.max(np.diff([span.start, *inside, span.end])))
+
+
+CHANGES = "net_carrier_changes"
+TRAFFIC = 1000.0
+"""Bytes per second that only a link that is up can receive."""
+COARSE = 2
+"""An outage of so many samples or fewer may have been much shorter than the time between them."""
+
+
+class Outage(NamedTuple):
+    """A time in which a link was down at least once."""
+
+    span: Span
+    times: int
+    """How often it went down in that time."""
+    is_sampled: bool = True
+    """Whether the node was sampled then; otherwise nobody measured for how long the link was down."""
+
+
+class _Change(NamedTuple):
+    """The state of a link changed between two samples."""
+
+    span: Span
+    times: int
+    """How often: up to down, or down to up."""
+    is_sampled: bool
+
+
+def outages(port: SampledPort) -> list[Outage]:
+    """Return when a port was down: from an odd number of changes to the next; an even one is a short flap."""
+    return [outage for part in parts_of(port.evidence) for outage in _outages(port, part)]
+
+
+def _outages(port: SampledPort, part: Span) -> Iterator[Outage]:
+    changes = _changes(port, part)
+    down: Outage | None = None
+    for change, following in zip_longest(changes, changes[1:]):
+        until = following.span.start if following else part.end
+        stays_down = (change.times % 2 == 1) == (down is None)
+        times = (change.times + (down is None)) // 2
+        if stays_down and _carried_traffic(port, Span(change.span.end, until)):
+            # It had been down before what is known of it, and came up.
+            stays_down, times = False, change.times // 2
+        outage = _continued(down, change, times)
+        down = outage if stays_down else None
+        if outage.times and not stays_down:
+            yield outage
+    if down is not None:
+        yield down._replace(span=Span(down.span.start, part.end))
+
+
+def _continued(down: Outage | None, change: _Change, times: int) -> Outage:
+    """Return an outage that a change begins, or up to which another one lasted."""
+    if down is None:
+        return Outage(change.span, times, change.is_sampled)
+    span = Span(down.span.start, max(down.span.start, change.span.end))
+    return Outage(span, down.times + times, down.is_sampled and change.is_sampled)
+
+
+def _changes(port: SampledPort, part: Span) -> list[_Change]:
+    """Return the changes in a part of the run, also those in gaps: a link that flaps may be why there is one."""
+    growth = port.growth(CHANGES)
+    if growth is None:
+        return []
+    begins, ends, counts = growth
+    begins = np.minimum(begins, ends)  # the clock may have been set back
+    gaps = ends - begins > MOST_INTERVALS * interval(ends)
+    changed = (begins >= part.start) & (ends <= part.end) & (counts > 0)
+    columns = (begins, ends, counts, gaps)
+    changes = [
+        _Change(Span(float(begin), float(end)), round(count), not gap)
+        for begin, end, count, gap in zip(*(column[changed] for column in columns), strict=True)
+    ]
+    return [change for change in changes if change.is_sampled or not _was_replaced(port, change.span)]
+
+
+def _was_replaced(port: SampledPort, gap: Span) -> bool:
+    """Whether an interface began to count anew in a gap, such as after a reboot: its counters cannot be compared."""
+    for meter in ("net_rx_bytes", "net_tx_bytes"):
+        growth = port.growth(meter)
+        if growth is not None:
+            inside = (growth.ends > gap.start) & (growth.begins < gap.end)
+            if np.isnan(growth.counts[inside]).any():
+                return True
+    return False
+
+
+def _carried_traffic(port: SampledPort, span: Span) -> bool:
+    """Whether a port received in a time."""
+    received = port.try_read("net_rx_bytes")
+    margin = 2 * received.interval if received else 0.0
+    inner = Span(span.start + margin, span.end - margin)
+    return received is not None and inner.seconds > 0 and received.mean(inner) > TRAFFIC
+
+
+def episodes(separate: Sequence[Outage], bridge: float = BRIDGE_SECONDS) -> list[list[Outage]]:
+    """Return outages in groups: those close to each other have one cause."""
+    groups: list[list[Outage]] = []
+    for outage in sorted(separate):
+        if groups and outage.span.start - span_of(groups[-1]).end <= bridge:
+            groups[-1].append(outage)
+        else:
+            groups.append([outage])
+    return groups
+
+
+def span_of(episode: Sequence[Outage]) -> Span:
+    """Return the time from the first outage of an episode to the end of the last."""
+    return Span(min(outage.span.start for outage in episode), max(outage.span.end for outage in episode))
+
+
+def describe(episode: Sequence[Outage], usual: float, was: str = "was") -> str:
+    """Return how often links went down and for how long; `usual` is the time between two samples."""
+    times, span = sum(outage.times for outage in episode), span_of(episode)
+    measured = [outage for outage in episode if outage.is_sampled]
+    seconds = sum(outage.span.seconds for outage in measured)
+    bound = "at most " if seconds <= COARSE * usual * len(measured) else ""
+    lasted = f"for {bound}{duration(max(seconds, usual))}"
+    if times == 1:
+        return f"{was} down {lasted}" if measured else f"went down while the node was not sampled for {_seconds(span)}"
+    often = f"went down {plural(times, 'time')} within {_seconds(span)}"
+    if not measured:
+        return f"{often} in which the node was not sampled"
+    return f"{often}, {lasted} in all{'' if len(measured) == len(episode) else ' and while the node was not sampled'}"
+
+
+def _seconds(span: Span) -> str:
+    return duration(span.seconds)

@@ -10,8 +10,7 @@ from typing import Any
 from railbed.fleet.fleet import Fleet
 from railbed.fleet.sample.clock import ControlClock
 from railbed.fleet.sample.intake import Emit, Intake
-from railbed.fleet.sample.nodes import NodeSampler
-from railbed.fleet.sample.rows import ReaderState
+from railbed.fleet.sample.nodes import NodeSampler, ReaderState
 from railbed.fleet.sample.switches import SwitchSampler
 from railbed.model import events
 from railbed.model.cluster import Cluster

@@ -8,15 +8,14 @@ from collections.abc import AsyncGenerator, Iterable, Mapping
 from importlib.util import find_spec
 
 from railbed.errors import ToolMissing, UsageError
-from railbed.lab.host import need_programs, need_root, run, together
-from railbed.lab.keys import make_keys, write_known_hosts
+from railbed.lab.host import make_keys, need_programs, need_root, run, together, write_known_hosts
 from railbed.lab.model import SWITCH, LabNode, Spec, StoredLab, SwitchDoor, management_address, rail_name
-from railbed.lab.netns import cabling, machine, shaping, slurm
-from railbed.lab.netns.names import switch_namespace
-from railbed.lab.patience import Signs, no_signs
+from railbed.lab.netns import cabling, machine, slurm
+from railbed.lab.netns.machine import switch_namespace
+from railbed.lab.steps import Signs, no_signs
 from railbed.model import events
 from railbed.model.cluster import Node, Port
-from railbed.model.progress import progress
+from railbed.model.events.general import progress
 from railbed.model.record import Event
 from railbed.model.requirements import install_extra
 
@@ -85,8 +84,8 @@ class NetnsKind:
         await together([make_keys(lab), cabling.lay_cables(lab)])
         doors = {each.name: (self._host(each), SSH_PORT) for each in lab.machines}
         write_known_hosts(lab, doors | ({SWITCH: (self.switch_door(lab).host, SSH_PORT)} if lab.spec.switch else {}))
-        await shaping.shape_nodes(lab)
-        await shaping.settle_rails(lab)
+        await cabling.shape_nodes(lab)
+        await cabling.settle_rails(lab)
         yield events.LabCabled(subject=lab.spec.name, message="cables laid, keys made")
         yield progress("starting the nodes", subject=lab.spec.name)
         await together(machine.start(lab, each) for each in lab.machines)
@@ -129,12 +128,12 @@ class NetnsKind:
 
     async def settle(self, lab: StoredLab, targets: Iterable[str]) -> None:
         """Apply the faults to all rails and to the named nodes."""
-        await shaping.settle_rails(lab)
+        await cabling.settle_rails(lab)
         for each in lab.machines:
             if each.name in targets:
                 if each in lab.nodes:
-                    await shaping.settle_mtu(lab, each)
-                    await shaping.settle_cards(lab, each)
+                    await cabling.settle_mtu(lab, each)
+                    await cabling.settle_cards(lab, each)
                 await machine.settle(lab, each)
 
     async def states(self, lab: StoredLab) -> Mapping[str, str]:

@@ -3,7 +3,7 @@
 An image is built once from Debian's packages, booted, and saved at the point where it waits for its identity. The
 nodes of every lab resume from there, which takes seconds even on an emulated processor.
 
-recipe            contents of an image;  guest/  our files in it;  scripts/  run to build it
+recipe  contents of an image;  guest/  our files in it;  scripts/  run to build it
 module/           kernel module that stores QoS settings of the rails
 rootfs, initrd    the files of an image;  image  builds it;  foreign  sets up packages for another processor
 training          the disk that nodes train with

@@ -19,9 +19,8 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 from railbed.errors import os_reason
-from railbed.lab.folder import labs_folder
+from railbed.lab.folder import labs_folder, remove_tree
 from railbed.lab.host import HostFault
-from railbed.lab.removal import remove_tree
 from railbed.model.private import make_private
 from railbed.store.cache import cache_folder, make_folder, open_private, read_cached, refuse_foreign, refuse_planted
 

@@ -13,7 +13,7 @@ from contextlib import aclosing
 from pathlib import Path
 
 from railbed.lab.host import HostFault, run
-from railbed.lab.vm import processor
+from railbed.lab.vm import recipe
 from railbed.lab.vm.initrd import make_initrd
 from railbed.lab.vm.recipe import BOOT_OPTIONS, HERE, Architecture
 from railbed.lab.vm.rootfs import depmod, kernel_release, make_disk
@@ -77,7 +77,7 @@ def command(arch: Architecture) -> list[str]:
     """Return QEMU's command line, to run in the folder of the files."""
     return [
         *(arch.qemu, "-name", "guest=railbed-packages", "-nodefaults", "-no-user-config", "-display", "none"),
-        *("-no-reboot", "-machine", arch.machine, "-m", f"{MEMORY}M", *processor.arguments("tcg", arch)),
+        *("-no-reboot", "-machine", arch.machine, "-m", f"{MEMORY}M", *recipe.arguments("tcg", arch)),
         *("-kernel", KERNEL, "-initrd", INITRD),
         *("-append", f"console={arch.console} {BOOT_OPTIONS} init=/{SCRIPT}"),
         *("-chardev", f"file,id=console,path={CONSOLE}", "-serial", "chardev:console"),

@@ -9,7 +9,7 @@ from contextlib import aclosing
 from pathlib import Path
 
 from railbed.lab.host import need_root
-from railbed.lab.steps import Steps
+from railbed.lab.steps import LongSteps
 from railbed.lab.vm import cache, foreign
 from railbed.lab.vm.initrd import make_initrd
 from railbed.lab.vm.recipe import SUITE, Architecture, image_key
@@ -35,7 +35,7 @@ def needed_megabytes(arch: Architecture) -> int:
 async def make_image(arch: Architecture) -> AsyncGenerator[Event, None]:
     """Build the image, and yield an event for each step."""
     need_root("building the image of a vm lab, which is done once,")
-    steps = Steps("image")
+    steps = LongSteps("image")
     yield events.LabImage(subject="image", message=f"is built once, from Debian {SUITE}")
     with cache.making(image_folder(arch), (KERNEL, INITRD, DISK)) as new:
         root = new / "root"

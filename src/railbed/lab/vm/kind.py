@@ -14,19 +14,15 @@ from pathlib import Path
 
 from railbed.errors import UsageError
 from railbed.lab.folder import NumberTaken
-from railbed.lab.host import HostFault, available_megabytes, need_programs, need_root
-from railbed.lab.keys import make_keys, write_known_hosts
+from railbed.lab.host import HostFault, available_megabytes, make_keys, need_programs, need_root, write_known_hosts
 from railbed.lab.model import SWITCH, LabNode, Spec, StoredLab, SwitchDoor, rail_name
-from railbed.lab.patience import ProcessSigns, Signs
-from railbed.lab.steps import Steps
+from railbed.lab.steps import LongSteps, ProcessSigns, Signs
 from railbed.lab.vm import cache, faults
 from railbed.lab.vm.image import image_folder, needed_megabytes
-from railbed.lab.vm.processor import accelerators, buffer_megabytes, why_emulated
 from railbed.lab.vm.qemu import machine
-from railbed.lab.vm.qemu.hardware import SERIAL_LOG
-from railbed.lab.vm.qemu.identity import mac
+from railbed.lab.vm.qemu.hardware import SERIAL_LOG, mac
 from railbed.lab.vm.qemu.state import memory_of, prepare
-from railbed.lab.vm.recipe import MOST_RAILS, TRAINING, architecture
+from railbed.lab.vm.recipe import MOST_RAILS, TRAINING, accelerators, architecture, buffer_megabytes, why_emulated
 from railbed.lab.vm.rootfs import KEYRING
 from railbed.lab.vm.training import NEEDED_MEGABYTES as TRAINING_MEGABYTES
 from railbed.lab.vm.training import need_pip, training_folder, training_key
@@ -122,7 +118,7 @@ class VmKind:
         ) as preparation:
             async for event in preparation:
                 yield event
-        steps, names = Steps(lab.spec.name), [node.name for node in lab.nodes]
+        steps, names = LongSteps(lab.spec.name), [node.name for node in lab.nodes]
         yield steps.begin(
             f"start-{lab.spec.nodes}", "starting the nodes from the saved machine", usual=20.0, waiting=names
         )

@@ -19,7 +19,7 @@ from pathlib import Path, PurePosixPath
 
 from railbed.errors import ToolMissing
 from railbed.lab.host import HostFault, need_root, run
-from railbed.lab.steps import Steps
+from railbed.lab.steps import LongSteps
 from railbed.lab.vm import cache
 from railbed.lab.vm.image import DISK, image_folder
 from railbed.lab.vm.recipe import GLIBC, PYTHON, TRAINING, WHEELS, Architecture
@@ -63,7 +63,7 @@ async def make_training(arch: Architecture) -> AsyncGenerator[Event, None]:
     yield events.LabImage(subject="training", message="is built once")
     image = image_folder(arch)
     with cache.making(training_folder(image, training_key(arch)), (LAYER,)) as new:
-        steps, wheels, root = Steps("training"), new / "wheels", new / "root"
+        steps, wheels, root = LongSteps("training"), new / "wheels", new / "root"
         yield steps.begin("wheels", f"downloading {what}", usual=60.0)
         await _download(wheels, arch)
         yield steps.end("wheels downloaded")

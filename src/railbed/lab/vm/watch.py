@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 
 from railbed.lab.host import HostFault
-from railbed.lab.patience import Patience, size_of
+from railbed.lab.steps import Patience, size_of
 
 QUIET_SECONDS = 600.0
 """How long the log may stay unchanged."""

@@ -20,9 +20,9 @@ from typing import Any
 
 from railbed.errors import os_reason
 from railbed.launch.files.guard import hold
+from railbed.launch.messages import BEAT_SECONDS, LINE_LIMIT, SILENCE_SECONDS, Message, decode, encode
 from railbed.launch.node.meeting import MeetingPort
 from railbed.launch.node.spawn import Child, Spawner
-from railbed.launch.protocol import BEAT_SECONDS, LINE_LIMIT, SILENCE_SECONDS, Message, decode, encode
 
 TERM_SECONDS = 1.0
 REACH_SECONDS = 2.0

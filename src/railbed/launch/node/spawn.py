@@ -16,8 +16,8 @@ from collections.abc import Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from railbed.launch.messages import SAFE_PATH
 from railbed.launch.node.forkserver import PR_SET_PDEATHSIG, REQUEST_BYTES, fill_in
-from railbed.launch.protocol import SAFE_PATH
 
 LIBC = ctypes.CDLL(None)
 KILLED = -int(signal.SIGKILL)

@@ -22,7 +22,6 @@ from railbed.model.events.listed import LISTED, PARTS
 from railbed.model.record import Event
 
 if TYPE_CHECKING:
-    from railbed.model.events.bench import BenchPlanned, FirstVisitDone, Remeasuring
     from railbed.model.events.capture import (
         CaptureMethod,
         CaptureStarted,
@@ -40,33 +39,24 @@ if TYPE_CHECKING:
         RecordingRead,
         Times,
     )
-    from railbed.model.events.configure import (
-        ChangesPlanned,
-        ChangeStarted,
-        ChangeUnfinished,
-        DeviceChanged,
-        FilesRendered,
-    )
-    from railbed.model.events.files import (
-        ComparisonWritten,
-        Detached,
-        FilesCopied,
-        Leftover,
-        Removed,
-        ReportWritten,
-        Retained,
-        Stopped,
-        Submitted,
-        WeightsFetched,
-    )
     from railbed.model.events.general import (
+        ClockJumped,
         ClusterBuilt,
         DeviceRead,
         ErrorReported,
+        ForeignTraffic,
+        GenerationDone,
         LogLine,
+        NodeCut,
+        NodeLost,
+        NodeOut,
+        NodeUp,
         Notice,
         Progress,
         ReadingStarted,
+        Sampling,
+        SamplingGap,
+        SamplingResumed,
     )
     from railbed.model.events.lab import (
         LabCabled,
@@ -83,31 +73,41 @@ if TYPE_CHECKING:
         LabSwitchUp,
         LabUp,
     )
-    from railbed.model.events.milestones import (
-        CheckpointSaved,
-        FellShort,
-        GenerationFailed,
-        GenerationStarted,
-        Intrusion,
-        LostNode,
-        Resumed,
-        TrainingStarted,
-        TrialStarted,
+    from railbed.model.events.runs import (
+        BenchPlanned,
+        ChangesPlanned,
+        ChangeStarted,
+        ChangeUnfinished,
+        ComparisonWritten,
+        Detached,
+        DeviceChanged,
+        FilesCopied,
+        FilesRendered,
+        FirstVisitDone,
+        Leftover,
+        ModelLoaded,
+        Remeasuring,
+        Removed,
+        ReportWritten,
+        Retained,
+        Stopped,
+        Submitted,
+        TextGenerated,
+        TextPiece,
+        WeightsFetched,
     )
-    from railbed.model.events.ranks import (
-        GenerationDone,
-        NodeCut,
-        NodeLost,
-        NodeOut,
-        NodeUp,
-    )
-    from railbed.model.events.results import ModelLoaded, TextGenerated, TextPiece
     from railbed.model.events.train import (
         CaughtUp,
         CheckpointCopied,
         CheckpointFailed,
+        CheckpointSaved,
         CountersRead,
+        FellShort,
+        GenerationFailed,
+        GenerationStarted,
         GradientPath,
+        Intrusion,
+        LostNode,
         MemoryEstimated,
         MicroBatchHalved,
         NodeGradients,
@@ -117,13 +117,15 @@ if TYPE_CHECKING:
         RankDone,
         Requeued,
         RestartChecked,
+        Resumed,
         Resuming,
         SharesChanged,
         TextSampled,
+        TrainingStarted,
         TransportChosen,
+        TrialStarted,
         WeightsWritten,
     )
-    from railbed.model.events.watch import ClockJumped, ForeignTraffic, Sampling, SamplingGap, SamplingResumed
 
 __all__ = [
     "BenchPlanned",

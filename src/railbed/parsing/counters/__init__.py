@@ -3,31 +3,32 @@
 Read `names.py` first.
 """
 
-from railbed.parsing.counters.layout import Counted, Layout
 from railbed.parsing.counters.lines import (
     Answer,
-    Fault,
+    Counted,
     ForeignConnection,
     Greeting,
     LayoutLine,
     Line,
+    LineFault,
+    ReaderLayout,
     Row,
     parse_line,
 )
-from railbed.parsing.counters.names import ETHTOOL, RDMA, Target
+from railbed.parsing.counters.names import ETHTOOL, RDMA, CounterTarget
 
 __all__ = [
     "ETHTOOL",
     "RDMA",
     "Answer",
     "Counted",
-    "Fault",
+    "CounterTarget",
     "ForeignConnection",
     "Greeting",
-    "Layout",
     "LayoutLine",
     "Line",
+    "LineFault",
+    "ReaderLayout",
     "Row",
-    "Target",
     "parse_line",
 ]

@@ -1,12 +1,19 @@
-"""The lines of the reader that runs on a node. They are foreign text: every line is checked before it is used."""
+"""The lines of the reader that runs on a node. They are foreign text: every line is checked before it is used.
+
+The series that a node reports, from the layout that its reader sent, and the values of a row in their units.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from ipaddress import IPv4Address
+from typing import NamedTuple
 
 from railbed.errors import ParseError
+from railbed.model.meters import METERS, MISSING, SeriesKey
+from railbed.parsing.counters.names import SOURCES, CounterTarget
 
 MOST_SERIES = 8192
 MOST_DIGITS = 20
@@ -58,7 +65,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class LineFault:
     """Why the reader ends."""
 
     text: str
@@ -76,7 +83,7 @@ class ForeignConnection:
     program: str
 
 
-Line = Greeting | LayoutLine | Row | Answer | ForeignConnection | Fault
+Line = Greeting | LayoutLine | Row | Answer | ForeignConnection | LineFault
 
 
 def parse_line(line: bytes) -> Line:
@@ -99,7 +106,7 @@ def parse_line(line: bytes) -> Line:
         case b"t":
             return ForeignConnection(*_texts(rest))
         case b"e":
-            return Fault(rest[:200].decode("utf-8", "replace"))
+            return LineFault(rest[:200].decode("utf-8", "replace"))
     raise ParseError("not a line of the reader", line=line[:80].decode("utf-8", "replace"))
 
 
@@ -157,3 +164,86 @@ def _group(group: object) -> tuple[str, str, tuple[str, ...]]:
                 raise ParseError("not the name of a port", line=port[:80])
             return source, port, tuple(names)
     raise ParseError("expected source, port and names", line=str(group)[:80])
+
+
+LARGEST = (1 << 63) - 1
+PLAUSIBLE = 2
+"""A counter that fell has wrapped only if it grew at most this many times as much as ever before."""
+
+
+class _Column(NamedTuple):
+    place: int
+    factor: int
+
+
+class Counted(NamedTuple):
+    """A counter that wraps early."""
+
+    value: int
+    """As if it were wider."""
+    most: int
+    """The most by which it grew between two samples without falling."""
+
+
+class ReaderLayout:
+    """Series of a device, and where their values are in a row."""
+
+    def __init__(self, device: str, line: LayoutLine) -> None:
+        columns: dict[SeriesKey, tuple[_Column, CounterTarget]] = {}
+        for index, (source, port, name) in enumerate(line.columns()):
+            counter, _, peer = name.partition("@") if source == "tcp_peer" else (name, "", "")
+            target = SOURCES.get(source, {}).get(counter)
+            if target is None or (source == "tcp_peer" and not _is_address(peer)):
+                continue
+            meter = METERS[target.meter]
+            part = port if source == "gpu" else peer or target.part
+            series = SeriesKey(device, target.meter, port if meter.per_port else "", part)
+            columns.setdefault(series, (_Column(index, target.factor), target))
+        self.width = line.width
+        self.series = tuple(columns)
+        self._columns = [column for column, _ in columns.values()]
+        self._narrow = [
+            (place, target.bits)
+            for place, (series, (_, target)) in enumerate(columns.items())
+            if target.bits < METERS[series.meter].bits
+        ]
+
+    def values(self, row: Sequence[int | None]) -> list[int]:
+        """Return the value of each series; MISSING if the row has none, or one that no counter can have."""
+        values = []
+        for place, factor in self._columns:
+            value = row[place]
+            scaled = MISSING if value is None else value * factor
+            values.append(scaled if 0 <= scaled <= LARGEST else MISSING)
+        return values
+
+    def widen(self, values: list[int], last: dict[SeriesKey, Counted]) -> None:
+        """Continue counters that wrap at their own width, as 32 bits of mlx5, at the width of their meter.
+
+        `last` has the state of each, also from before a gap, and is updated.
+        """
+        for place, bits in self._narrow:
+            if values[place] != MISSING:
+                series = self.series[place]
+                last[series] = _continued(last.get(series), values[place], 1 << bits)
+                values[place] = last[series].value
+
+
+def _is_address(text: str) -> bool:
+    try:
+        return str(IPv4Address(text)) == text
+    except ValueError:
+        return False
+
+
+def _continued(before: Counted | None, value: int, width: int) -> Counted:
+    """Return the state of a counter whose next value is this one, which wraps at `width`."""
+    if before is None:
+        return Counted(value, 0)
+    growth = (value - before.value) % width
+    if value >= before.value % width:
+        return Counted(before.value + growth, max(before.most, growth))
+    # It wrapped, or it was reset. A reset taken for a wrap would look like billions of errors, whereas a wrap taken for
+    # a reset is one sample without a rate.
+    is_wrap = growth <= (PLAUSIBLE * before.most or width // 4)
+    return Counted(before.value + growth if is_wrap else value, before.most)

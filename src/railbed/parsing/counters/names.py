@@ -14,7 +14,7 @@ NARROW = 32
 PRIORITIES = range(8)
 
 
-class Target(NamedTuple):
+class CounterTarget(NamedTuple):
     """The meter of a counter, and how its value is converted."""
 
     meter: str
@@ -24,23 +24,23 @@ class Target(NamedTuple):
     """Width at which this card's counter wraps."""
 
 
-def _of_ports() -> dict[str, Target]:
+def _of_ports() -> dict[str, CounterTarget]:
     """Counters that the InfiniBand specification defines; RoCE ports of mlx4, mlx5 and irdma have them too."""
     return {
-        "counters/port_rcv_data": Target("rdma_rx_bytes", factor=WORD),
-        "counters/port_xmit_data": Target("rdma_tx_bytes", factor=WORD),
-        "counters/port_rcv_packets": Target("rdma_rx_packets"),
-        "counters/port_xmit_packets": Target("rdma_tx_packets"),
-        "counters/link_downed": Target("rdma_link_downed", bits=NARROW),
-        "counters/symbol_error": Target("phy_symbol_errors"),
+        "counters/port_rcv_data": CounterTarget("rdma_rx_bytes", factor=WORD),
+        "counters/port_xmit_data": CounterTarget("rdma_tx_bytes", factor=WORD),
+        "counters/port_rcv_packets": CounterTarget("rdma_rx_packets"),
+        "counters/port_xmit_packets": CounterTarget("rdma_tx_packets"),
+        "counters/link_downed": CounterTarget("rdma_link_downed", bits=NARROW),
+        "counters/symbol_error": CounterTarget("phy_symbol_errors"),
     }
 
 
-def _of_hardware(bits: int, names: Mapping[str, str]) -> dict[str, Target]:
-    return {f"hw_counters/{name}": Target(meter, bits=bits) for name, meter in names.items()}
+def _of_hardware(bits: int, names: Mapping[str, str]) -> dict[str, CounterTarget]:
+    return {f"hw_counters/{name}": CounterTarget(meter, bits=bits) for name, meter in names.items()}
 
 
-RDMA_FAMILIES: Mapping[str, Mapping[str, Target]] = {
+RDMA_FAMILIES: Mapping[str, Mapping[str, CounterTarget]] = {
     "every port": _of_ports(),
     "mlx5": _of_hardware(
         NARROW,  # the firmware's queue counters
@@ -137,17 +137,17 @@ RDMA_FAMILIES: Mapping[str, Mapping[str, Target]] = {
 """`duplicate_request` is the same on mlx5 and Soft-RoCE; it is listed once, with the width of Soft-RoCE."""
 
 
-def _each_priority(patterns: Mapping[str, str]) -> Iterator[tuple[str, Target]]:
+def _each_priority(patterns: Mapping[str, str]) -> Iterator[tuple[str, CounterTarget]]:
     for pattern, meter in patterns.items():
         for priority in PRIORITIES:
-            yield pattern.format(priority), Target(meter, str(priority))
+            yield pattern.format(priority), CounterTarget(meter, str(priority))
 
 
-def _driver(patterns: Mapping[str, str], names: Mapping[str, str]) -> dict[str, Target]:
-    return {**dict(_each_priority(patterns)), **{name: Target(meter) for name, meter in names.items()}}
+def _driver(patterns: Mapping[str, str], names: Mapping[str, str]) -> dict[str, CounterTarget]:
+    return {**dict(_each_priority(patterns)), **{name: CounterTarget(meter) for name, meter in names.items()}}
 
 
-ETHTOOL_DRIVERS: Mapping[str, Mapping[str, Target]] = {
+ETHTOOL_DRIVERS: Mapping[str, Mapping[str, CounterTarget]] = {
     "mlx5_core": _driver(
         {
             "rx_prio{}_pause": "pause_rx_frames",
@@ -243,53 +243,57 @@ ETHTOOL_DRIVERS: Mapping[str, Mapping[str, Target]] = {
 }
 """A pause without a priority (802.3x) has no part."""
 
-RDMA: Mapping[str, Target] = {name: target for family in RDMA_FAMILIES.values() for name, target in family.items()}
+RDMA: Mapping[str, CounterTarget] = {
+    name: target for family in RDMA_FAMILIES.values() for name, target in family.items()
+}
 """Every counter of RDMA ports that is read, by its path below the port."""
-ETHTOOL: Mapping[str, Target] = {name: target for driver in ETHTOOL_DRIVERS.values() for name, target in driver.items()}
+ETHTOOL: Mapping[str, CounterTarget] = {
+    name: target for driver in ETHTOOL_DRIVERS.values() for name, target in driver.items()
+}
 """Every counter of network drivers that is read, by its name in `ethtool -S`."""
-NET: Mapping[str, Target] = {
-    "rx_bytes": Target("net_rx_bytes"),
-    "tx_bytes": Target("net_tx_bytes"),
-    "rx_packets": Target("net_rx_packets"),
-    "tx_packets": Target("net_tx_packets"),
-    "rx_errors": Target("net_rx_errors"),
-    "tx_errors": Target("net_tx_errors"),
-    "rx_dropped": Target("net_rx_drops"),
-    "tx_dropped": Target("net_tx_drops"),
-    "carrier_changes": Target("net_carrier_changes", bits=NARROW),
+NET: Mapping[str, CounterTarget] = {
+    "rx_bytes": CounterTarget("net_rx_bytes"),
+    "tx_bytes": CounterTarget("net_tx_bytes"),
+    "rx_packets": CounterTarget("net_rx_packets"),
+    "tx_packets": CounterTarget("net_tx_packets"),
+    "rx_errors": CounterTarget("net_rx_errors"),
+    "tx_errors": CounterTarget("net_tx_errors"),
+    "rx_dropped": CounterTarget("net_rx_drops"),
+    "tx_dropped": CounterTarget("net_tx_drops"),
+    "carrier_changes": CounterTarget("net_carrier_changes", bits=NARROW),
 }
-QDISC: Mapping[str, Target] = {
-    "backlog_bytes": Target("qdisc_backlog_bytes"),
-    "drops": Target("qdisc_drops", bits=NARROW),
-    "overlimits": Target("qdisc_overlimits", bits=NARROW),
+QDISC: Mapping[str, CounterTarget] = {
+    "backlog_bytes": CounterTarget("qdisc_backlog_bytes"),
+    "drops": CounterTarget("qdisc_drops", bits=NARROW),
+    "overlimits": CounterTarget("qdisc_overlimits", bits=NARROW),
 }
-TCP: Mapping[str, Target] = {
-    "rtt_us": Target("tcp_rtt_us"),
-    "slowest_peer": Target("tcp_slowest_peer"),
-    "training_tx_bytes": Target("tcp_training_tx_bytes"),
-    "training_rx_bytes": Target("tcp_training_rx_bytes"),
-    "foreign_tx_bytes": Target("tcp_foreign_tx_bytes"),
-    "foreign_rx_bytes": Target("tcp_foreign_rx_bytes"),
-    "foreign_tx_peer": Target("tcp_foreign_tx_peer"),
-    "foreign_rx_peer": Target("tcp_foreign_rx_peer"),
+TCP: Mapping[str, CounterTarget] = {
+    "rtt_us": CounterTarget("tcp_rtt_us"),
+    "slowest_peer": CounterTarget("tcp_slowest_peer"),
+    "training_tx_bytes": CounterTarget("tcp_training_tx_bytes"),
+    "training_rx_bytes": CounterTarget("tcp_training_rx_bytes"),
+    "foreign_tx_bytes": CounterTarget("tcp_foreign_tx_bytes"),
+    "foreign_rx_bytes": CounterTarget("tcp_foreign_rx_bytes"),
+    "foreign_tx_peer": CounterTarget("tcp_foreign_tx_peer"),
+    "foreign_rx_peer": CounterTarget("tcp_foreign_rx_peer"),
 }
-TCP_PEER: Mapping[str, Target] = {
-    "segments": Target("tcp_peer_segments"),
-    "retransmits": Target("tcp_peer_retransmits"),
-    "needless": Target("tcp_peer_needless"),
+TCP_PEER: Mapping[str, CounterTarget] = {
+    "segments": CounterTarget("tcp_peer_segments"),
+    "retransmits": CounterTarget("tcp_peer_retransmits"),
+    "needless": CounterTarget("tcp_peer_needless"),
 }
 """The name of a counter is followed by `@` and the peer's address."""
-HOST: Mapping[str, Target] = {
-    name: Target(name)
+HOST: Mapping[str, CounterTarget] = {
+    name: CounterTarget(name)
     for name in (
         *("tcp_segments_sent", "tcp_retransmits", "tcp_needless", "ip_ce_packets", "cpu_busy_us"),
         *("cpu_softirq_us", "memory_used_bytes", "memory_total_bytes", "reader_cpu_us"),
     )
 }
-GPU: Mapping[str, Target] = {
-    name: Target(f"gpu_{name}") for name in ("busy", "memory_used_bytes", "power", "temperature", "clock")
+GPU: Mapping[str, CounterTarget] = {
+    name: CounterTarget(f"gpu_{name}") for name in ("busy", "memory_used_bytes", "power", "temperature", "clock")
 }
-SOURCES: Mapping[str, Mapping[str, Target]] = {
+SOURCES: Mapping[str, Mapping[str, CounterTarget]] = {
     "rdma": RDMA,
     "net": NET,
     "ethtool": ETHTOOL,

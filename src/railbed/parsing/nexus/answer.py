@@ -12,8 +12,7 @@ from typing import TypeVar
 
 from railbed.errors import ParseError
 from railbed.model.cabling import port_key
-from railbed.parsing.fields import Fields
-from railbed.parsing.text import integer, json_value
+from railbed.parsing.text import Fields, integer, json_value
 
 T = TypeVar("T")
 SHORT_ETHERNET = re.compile(r"eth(?:ernet)?(?=\d)", re.IGNORECASE)

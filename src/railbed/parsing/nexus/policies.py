@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from railbed.errors import ParseError
-from railbed.parsing.fields import Fields
 from railbed.parsing.nexus.answer import content, count, port_name, required, rows, value_of
 from railbed.parsing.nexus.qos import (
     POLICY_CLASS,
@@ -21,6 +20,7 @@ from railbed.parsing.nexus.qos import (
     numbers,
     policy_type,
 )
+from railbed.parsing.text import Fields
 
 SERVICE_POLICY = re.compile(r"Service-policy \((?P<type>[a-z-]+)\)\s+(?P<direction>input|output):\s+(?P<name>\S+)")
 CLASS_IN_SERVICE = re.compile(r"Class-map \((?P<type>[a-z-]+)\):\s+(?P<name>\S+)(?: \(match-\w+\))?")

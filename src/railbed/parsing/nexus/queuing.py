@@ -1,13 +1,17 @@
-"""Queues of a Nexus as data, and as `show queuing interface | json` prints them."""
+"""Queues of a Nexus as data, and as `show queuing interface | json` prints them.
+
+Queues of a Nexus as `show queuing interface` prints them: four layouts, distinguished line by line.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from railbed.errors import ParseError
-from railbed.parsing.fields import Fields
-from railbed.parsing.nexus.answer import count, port_name, required, rows, value_of
+from railbed.parsing.nexus.answer import content, count, optional_integer, port_name, required, rows, value_of
+from railbed.parsing.text import Fields, integer
 
 STATISTICS = {
     "Tx": "tx",
@@ -155,3 +159,161 @@ def _read_port(row: Fields, port: Builder) -> None:
     for item in rows(row, "pfc_stats"):
         sent, received = count(item, "tx-pause-count"), count(item, "rx-pause-count")
         port.pauses[required(item, "cos")] = Pause(sent=sent or 0, received=received or 0)
+
+
+PORT = re.compile(r"(Egress|Ingress) Queuing for (\S+)(?: \[(\w+)\])?")
+PORT_5000 = re.compile(r"(\S+) queuing information:?")
+TEXT_GROUP = re.compile(r"\|\s*+((?:CONTROL |SPAN )?QOS GROUP(?: \d+)?)\s*+\|")
+CONFIGURED = re.compile(r"(\d+)\s+(\d+|-)\s+(\d+|-)\s+\S+\s+\S+\s+\S+(?:\s+\S.*)?")
+BUFFERS = re.compile(r"(\d+)\s+(\d+|-)\s+(\d+|-)\s+(\d+|-)")
+PORT_DROPS = re.compile(
+    r"(Hi Priority Drop|Low Priority Drop|Ingress Overflow Drop|Ingress MMU Drop|WRED Drop) (Pkts|Bytes)\s+(\d+)"
+)
+PAUSE = re.compile(r"(\d)\s+(?:\d+|-)(?:\s+(?:\d+|-))?\s+(?:Inactive|Active)\s+(\d+)\s+(?:Inactive|Active)\s+(\d+)")
+PER_SLICE = "Per Slice Ingress Statistics"
+HEADINGS = (
+    "QoS-Group#",
+    "Min ",
+    "Buff Size",
+    "Per Port Ingress Statistics",
+    PER_SLICE,
+    "Port Egress Statistics",
+    "Port Ingress Statistics",
+    "PFC Statistics",
+    "TxPPP:",
+    "PFC_COS ",
+    "COS QOS Group",
+    "show queuing interface",
+)
+WEIGHTS_5000 = re.compile(r"(\d+)\s+(WRR|priority)\s+(\d+)", re.IGNORECASE)
+GROUP_5000 = re.compile(r"qos-group (\d+)")
+DROP_TYPE_5000 = re.compile(r"drop-type: (drop|no-drop)\b.*")
+COUNTER_5000 = re.compile(r"([A-Z][A-Za-z -]*+)\s*+: (\d+)")
+COUNTERS_5000 = {
+    "Pkts received over the port": ("rx", "packets"),
+    "Pkts sent to the port": ("tx", "packets"),
+    "Pkts discarded on ingress": ("drop", "packets"),
+}
+HEADINGS_5000 = (
+    "TX Queuing",
+    "RX Queuing",
+    "qos-group ",
+    "q-size:",
+    "Statistics:",
+    "Per-priority-pause",
+    "Total Multicast",
+)
+
+
+def queues_of_text(text: str) -> SwitchQueues:
+    """Return the queues of a text. Output that was saved for a single group belongs to a port without a name."""
+    reader = _Reader()
+    for line in map(str.strip, content(text)):
+        if not any(read(line) for read in reader.forms):
+            raise ParseError("an unknown line about queues", line=line)
+    return SwitchQueues(ports={name: builder.built() for name, builder in reader.ports.items()})
+
+
+class _Reader:
+    """The position in the text: a port, a part of its output, a QoS group."""
+
+    def __init__(self) -> None:
+        self.ports: dict[str, Builder] = {}
+        self._port = Builder()
+        self._ingress = False
+        self._per_slice = False
+        self._group = ""
+        self.forms: tuple[Callable[[str], bool], ...] = (
+            self._open_port,
+            self._open_group,
+            self._statistic,
+            self._configuration,
+            self._drops,
+            self._pause,
+            self._heading,
+            self._nexus_5000,
+        )
+
+    def _open_port(self, line: str) -> bool:
+        match = PORT.fullmatch(line)
+        older = PORT_5000.fullmatch(line)
+        if not match and not older:
+            return False
+        name = match[2] if match else older[1] if older else ""
+        self._port = self.ports.setdefault(port_name(name), Builder())
+        self._ingress, self._per_slice, self._group = bool(match and match[1] == "Ingress"), False, ""
+        return True
+
+    def _open_group(self, line: str) -> bool:
+        match = TEXT_GROUP.fullmatch(line)
+        if match:
+            self._group = group_name(match[1])
+            if not self.ports:
+                self.ports[""] = self._port
+            self._port.configure(self._group, None, None)
+        return match is not None
+
+    def _statistic(self, line: str) -> bool:
+        """Read a row of counters: a label, then one number per column; two such rows may share a line."""
+        if not line.startswith("|"):
+            return False
+        label = ""
+        for cell in (cell.strip() for cell in line.strip("|").split("|")):
+            if cell.isdecimal():
+                name, _, unit = label.rpartition(" ")
+                if not self._group:
+                    raise ParseError("a counter without a QoS group", line=line)
+                self._port.count(self._group, name, unit, integer(cell))
+            else:
+                label = " ".join(cell.split())
+        return True
+
+    def _configuration(self, line: str) -> bool:
+        if self._ingress:
+            buffers = BUFFERS.fullmatch(line)
+            if buffers and optional_integer(buffers[2]) is not None:
+                self._port.configure(buffers[1], None, None)
+                self._port.no_drop.add(buffers[1])
+            return buffers is not None
+        match = CONFIGURED.fullmatch(line)
+        if match and not WEIGHTS_5000.fullmatch(line):
+            self._port.configure(match[1], optional_integer(match[2]), optional_integer(match[3]))
+            return True
+        return False
+
+    def _drops(self, line: str) -> bool:
+        """Read drops of the port; those of its slice include other ports."""
+        match = PORT_DROPS.fullmatch(line)
+        if match and match[2] == "Pkts" and not self._per_slice:
+            self._port.ingress[INGRESS.get(match[1], "wred_drop_packets")] = integer(match[3])
+        return match is not None
+
+    def _pause(self, line: str) -> bool:
+        match = PAUSE.fullmatch(line)
+        if match:
+            self._port.pauses[match[1]] = Pause(sent=integer(match[2]), received=integer(match[3]))
+        return match is not None
+
+    def _heading(self, line: str) -> bool:
+        if line.startswith(HEADINGS):
+            self._per_slice = line == PER_SLICE
+            return True
+        return False
+
+    def _nexus_5000(self, line: str) -> bool:
+        if weight := WEIGHTS_5000.fullmatch(line):
+            is_strict = weight[2].lower() == "priority"
+            self._port.configure(weight[1], integer(weight[3]), 1 if is_strict else None)
+        elif group := GROUP_5000.fullmatch(line):
+            self._group = group[1]
+            self._port.configure(self._group, None, None)
+        elif drop := DROP_TYPE_5000.fullmatch(line):
+            if drop[1] == "no-drop" and self._group:
+                self._port.no_drop.add(self._group)
+        elif match := COUNTER_5000.fullmatch(line):
+            kind, unit = COUNTERS_5000.get(match[1].strip(), ("", ""))
+            if kind and self._group:
+                self._port.counters[self._group][f"{kind}_{unit}"] = integer(match[2])
+        else:
+            return line.startswith(HEADINGS_5000)
+        return True

@@ -16,7 +16,7 @@ OTHER = re.compile(r"(?:User|System) Checkpoint Summary|-+|Created by .*|Size is
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Checkpoint:
+class SwitchCheckpoint:
     """One checkpoint."""
 
     name: str
@@ -29,7 +29,7 @@ class Checkpoint:
 class Checkpoints:
     """The checkpoints of a switch."""
 
-    checkpoints: tuple[Checkpoint, ...] = ()
+    checkpoints: tuple[SwitchCheckpoint, ...] = ()
 
     @property
     def names(self) -> frozenset[str]:
@@ -37,7 +37,7 @@ class Checkpoints:
         return frozenset(checkpoint.name for checkpoint in self.checkpoints)
 
     @property
-    def lock(self) -> Checkpoint | None:
+    def lock(self) -> SwitchCheckpoint | None:
         """The checkpoint that exists while railbed changes the switch, or that it left behind."""
         return next((checkpoint for checkpoint in self.checkpoints if checkpoint.name == CHANGING), None)
 
@@ -49,10 +49,10 @@ class Checkpoints:
 
 def parse(text: str) -> Checkpoints:
     """Read the list; a switch without checkpoints prints only headings, or nothing."""
-    checkpoints: list[Checkpoint] = []
+    checkpoints: list[SwitchCheckpoint] = []
     for line in filter(None, map(str.strip, text.splitlines())):
         if entry := ENTRY.fullmatch(line):
-            checkpoints.append(Checkpoint(name=entry["name"]))
+            checkpoints.append(SwitchCheckpoint(name=entry["name"]))
         elif OTHER.fullmatch(line):
             continue
         elif not checkpoints:
@@ -62,13 +62,13 @@ def parse(text: str) -> Checkpoints:
     return Checkpoints(checkpoints=tuple(checkpoints))
 
 
-def _with(checkpoint: Checkpoint, line: str) -> Checkpoint:
+def _with(checkpoint: SwitchCheckpoint, line: str) -> SwitchCheckpoint:
     """Return a checkpoint with what one of its lines adds."""
     if match := CREATED.fullmatch(line):
-        return Checkpoint(name=checkpoint.name, created=match["time"], description=checkpoint.description)
+        return SwitchCheckpoint(name=checkpoint.name, created=match["time"], description=checkpoint.description)
     if match := DESCRIPTION.fullmatch(line):
         text = "" if match["text"] == "None" else match["text"]
-        return Checkpoint(name=checkpoint.name, created=checkpoint.created, description=text)
+        return SwitchCheckpoint(name=checkpoint.name, created=checkpoint.created, description=text)
     raise ParseError("expected the time, size or description of a checkpoint", line=line)
 
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
-from railbed.parsing.fields import Fields
 from railbed.parsing.nexus.answer import content, required, rows, structured, value_of
 from railbed.parsing.nexus.qos import CLASS_MAP, ClassMap, policy_type
+from railbed.parsing.text import Fields
 
 HEADING = re.compile(r"Type [a-z-]+ class-maps")
 MATCHES = {

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
-from railbed.parsing.fields import Fields
 from railbed.parsing.nexus.answer import content, count, optional_integer, port_name, required, rows, structured
+from railbed.parsing.text import Fields
 
 COLUMNS = {
     "Align-Err": "align_err",

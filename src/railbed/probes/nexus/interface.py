@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
-from railbed.parsing.fields import Fields
 from railbed.parsing.nexus.answer import count, port_name, required, rows, structured, value_of
-from railbed.parsing.text import integer, number
+from railbed.parsing.text import Fields, integer, number
 
 HEADER = re.compile(r"(\S+) is (up|down)(?: \(([^)]*)\))?(?:,.*)?")
 ADMIN = re.compile(r"admin state is (up|down)\b.*")

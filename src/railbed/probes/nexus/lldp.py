@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from railbed.errors import ParseError
 from railbed.model.cabling import Neighbour
 from railbed.model.probe import Probe
-from railbed.parsing.fields import Fields
 from railbed.parsing.nexus.answer import NO_VALUE, port_name, required, rows, structured, value_of
+from railbed.parsing.text import Fields
 
 FIELD = re.compile(r"([A-Z][A-Za-z0-9 ]*+): ?(.*)")
 MAC = re.compile(r"(?:[0-9a-f]{4}\.){2}[0-9a-f]{4}", re.IGNORECASE)

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
-from railbed.parsing.fields import Fields
 from railbed.parsing.nexus.answer import content, port_name, required, rows, structured, value_of
-from railbed.parsing.text import integer
+from railbed.parsing.text import Fields, integer
 
 ROW = re.compile(
     r"[*G+~CRO() ]*+(?P<vlan>\d+|-)\s+(?P<address>(?:[0-9a-f]{4}\.){2}[0-9a-f]{4})\s+(?P<type>\w+)\s+(?P<rest>\S.*)"

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
-from railbed.parsing.fields import Fields
 from railbed.parsing.nexus.answer import bitmap, content, count, port_name, required, rows, structured
-from railbed.parsing.text import integer
+from railbed.parsing.text import Fields, integer
 
 ROW = re.compile(r"(\S+)\s+(Auto|On|Off)\s+(On|Off)(?:\s*+\(\s*+([0-9a-fA-F]+)\s*+\))?\s+(\d+)\s+(\d+)", re.IGNORECASE)
 OPERATIONAL = re.compile(r"(On|Off)(?:\s*+\(\s*+([0-9a-fA-F]+)\s*+\))?", re.IGNORECASE)

@@ -9,8 +9,7 @@ from __future__ import annotations
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
 from railbed.parsing.nexus.answer import structured
-from railbed.parsing.nexus.queuing import SwitchQueues, queues_of_json
-from railbed.parsing.nexus.queuing_text import queues_of_text
+from railbed.parsing.nexus.queuing import SwitchQueues, queues_of_json, queues_of_text
 
 
 def parse(text: str) -> SwitchQueues:

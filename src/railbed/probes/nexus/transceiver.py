@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
-from railbed.parsing.fields import Fields
 from railbed.parsing.nexus.answer import port_name, required, rows, structured, value_of
+from railbed.parsing.text import Fields
 
 PRESENT = re.compile(r"transceiver is (not )?present")
 PROPERTY = re.compile(r"(type|name|part number|serial number) is (\S.*)")

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
-from railbed.parsing.fields import Fields
 from railbed.parsing.nexus.answer import structured, value_of
+from railbed.parsing.text import Fields
 
 RELEASE = re.compile(r"\s*(?:NXOS|system):\s+version (\S+)")
 CHASSIS = re.compile(r"\s*cisco (\S.*)")

@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
-from railbed.parsing.fields import Fields
 from railbed.parsing.nexus.answer import content, port_name, required, rows, structured, value_of
-from railbed.parsing.text import integer
+from railbed.parsing.text import Fields, integer
 
 STATES = ("active", "suspended", "act/", "sus/")
 HEADING = ("VLAN Name", "VLAN Type", "Remote SPAN", "Primary ")

@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
-from railbed.parsing.fields import Fields
 from railbed.parsing.nexus.answer import content, count, port_name, required, rows, structured, value_of
-from railbed.parsing.text import integer
+from railbed.parsing.text import Fields, integer
 
 PORT = re.compile(r"(\S+) Interface PFC watchdog: \[(\w+)\]")
 GROUP = re.compile(r"\|\s*+QOS GROUP (\d+) \[([^\]]*)\]\s*+PFC \[(\w+)\](?:\s*+PFC-COS \[([^\]]*)\])?\s*+\|?")
@@ -52,7 +51,7 @@ class WatchedPort:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Watchdog:
+class PortWatchdog:
     """The watchdog by port."""
 
     enabled: bool | None = None
@@ -60,7 +59,7 @@ class Watchdog:
     ports: dict[str, WatchedPort]
 
 
-def parse(text: str) -> Watchdog:
+def parse(text: str) -> PortWatchdog:
     """Read both forms, with and without `detail`'s statistics."""
     fields = structured(text)
     watchdog = _of_json(fields) if fields else _of_text(text)
@@ -69,7 +68,7 @@ def parse(text: str) -> Watchdog:
     return watchdog
 
 
-def _of_json(fields: Fields) -> Watchdog:
+def _of_json(fields: Fields) -> PortWatchdog:
     modules = rows(fields, "module") or [fields]
     status = [value for module in modules if (value := value_of(module, "glb-wd-status"))]
     ports: dict[str, WatchedPort] = {}
@@ -78,7 +77,7 @@ def _of_json(fields: Fields) -> Watchdog:
         queues = {required(group, "eq-qosgrp"): _queue(group) for group in rows(row, "qosgrp_stats")}
         enabled = required(row, "wd-status").lower() == "enabled"
         ports[port_name(name)] = WatchedPort(enabled=enabled, queues=queues)
-    return Watchdog(enabled=status[0].lower() == "enabled" if status else None, ports=ports)
+    return PortWatchdog(enabled=status[0].lower() == "enabled" if status else None, ports=ports)
 
 
 def _queue(group: Fields) -> WatchedQueue:
@@ -93,7 +92,7 @@ def _queue(group: Fields) -> WatchedQueue:
     return WatchedQueue(state=(value_of(group, "eq-qosgrp-state") or "active").lower(), counters=counters)
 
 
-def _of_text(text: str) -> Watchdog:
+def _of_text(text: str) -> PortWatchdog:
     enabled: bool | None = None
     ports: dict[str, WatchedPort] = {}
     groups: dict[str, WatchedQueue] = {}
@@ -111,7 +110,7 @@ def _of_text(text: str) -> Watchdog:
             enabled = match[1].lower() == "enabled"
         elif not line.startswith(IGNORED):
             raise ParseError("expected the watchdog of a port", line=line)
-    return Watchdog(enabled=enabled, ports=ports)
+    return PortWatchdog(enabled=enabled, ports=ports)
 
 
 def _counter(label: str, value: str) -> Iterator[tuple[str, int]]:
@@ -124,7 +123,7 @@ PROBE = Probe(
     title="PFC watchdog of a Nexus: queues that it shut down",
     command="show queuing pfc-queue detail | json\nshow queuing pfc-queue detail",
     parse=parse,
-    facts=Watchdog,
+    facts=PortWatchdog,
     runs_on="switch",
     twice=True,
     one_line=True,

@@ -1,4 +1,4 @@
 """Two runs side by side. Read `comparison.py` first.
 
-`judge.py` decides whether a number changed, `settings.py` lists other differences; `page.py`, `changes.py` show both.
+It decides whether a number changed, `settings.py` lists other differences; `page.py`, `changes.py` show both.
 """

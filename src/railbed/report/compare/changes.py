@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from math import exp, log10
 from typing import Any
 
-from railbed.model.text.amount import number
+from railbed.model.text import number
 from railbed.present.bench import message_size
 from railbed.present.wording import JOIN, plural
 from railbed.report.blocks import Figure
-from railbed.report.compare.comparison import Changed
-from railbed.report.compare.judge import Outcome
+from railbed.report.compare.comparison import Changed, Outcome
 from railbed.report.figures import label
 
 MOST_DRAWN = 20

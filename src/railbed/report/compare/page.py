@@ -6,16 +6,36 @@ from collections.abc import Sequence
 
 from railbed.model.record import Finding, Verdict
 from railbed.present.wording import JOIN, moment, plural, seconds
-from railbed.report.blocks import Block, Cell, Code, Entries, Entry, Facts, Fold, Mark, Table, Text, Tone, Value
+from railbed.report.blocks import (
+    Block,
+    Cell,
+    Code,
+    Entries,
+    Entry,
+    Facts,
+    Fold,
+    MarkCell,
+    TableBlock,
+    TextBlock,
+    Tone,
+    Value,
+)
 from railbed.report.compare.changes import change_in_words, changes, own_labels
-from railbed.report.compare.comparison import Changed, RunComparison
-from railbed.report.compare.judge import CONFIDENCE, FEW, LEAST, LEAST_SAMPLES, MOST_BLOCKS, SAME
+from railbed.report.compare.comparison import (
+    CONFIDENCE,
+    FEW,
+    LEAST,
+    LEAST_SAMPLES,
+    MOST_BLOCKS,
+    SAME,
+    Changed,
+    RunComparison,
+)
 from railbed.report.compare.settings import Lone, command
-from railbed.report.document import Report, ReportSection
+from railbed.report.document import Headline, Report, ReportSection
+from railbed.report.figures import count, measured
 from railbed.report.reading.run import RunData
-from railbed.report.section import Headline
 from railbed.report.sections.findings import TONES
-from railbed.report.values import count, measured
 
 TONE_WORDS = {"bad": "Worse", "notice": "Changed", "good": "Unchanged", "quiet": "Inconclusive"}
 COLUMNS = ("measure", "of", "before", "after", "change", "chance", "samples")
@@ -38,7 +58,7 @@ def describe_both(before: RunData, after: RunData, comparison: RunComparison) ->
         ("cluster", "The cluster between them", _cluster(comparison)),
         ("unchanged", "Numbers that did not change", _unchanged(comparison)),
         ("runs", "The two runs", [_runs(before, after)]),
-        ("method", "How they were compared", [Text(_method())]),
+        ("method", "How they were compared", [TextBlock(_method())]),
     )
     return Report(
         title=f"{before.summary.id} and {after.summary.id}",
@@ -101,22 +121,22 @@ def _short(before: RunData, after: RunData, comparison: RunComparison) -> list[B
         notices.append(("Samples", text))
     if comparison.cluster_unread:
         notices.append(("The cluster files", f"cannot be compared: {comparison.cluster_unread}"))
-    entries = [Entry(mark=Mark("notice", "notice"), title=title, text=text) for title, text in notices]
+    entries = [Entry(mark=MarkCell("notice", "notice"), title=title, text=text) for title, text in notices]
     return [Facts(numbers, large=True), *([Entries(entries)] if entries else [])]
 
 
 def _changed(comparison: RunComparison) -> list[Block]:
     if not comparison.numbers:
-        return [Text("The two runs have no number in common.")]
+        return [TextBlock("The two runs have no number in common.")]
     drawn = changes([*comparison.changed, *comparison.unclear, *comparison.unchanged], comparison.shared)
     blocks: list[Block] = [drawn] if drawn else []
     if comparison.changed:
         blocks += _table(comparison.changed, comparison.shared)
     else:
-        blocks.insert(0, Text("None, as far as the samples show."))
+        blocks.insert(0, TextBlock("None, as far as the samples show."))
     shared = ", ".join(f"{name} {value}" for name, value in sorted(comparison.shared))
     if shared and (comparison.changed or drawn):
-        blocks.append(Text(f"The same for all of them: {shared}."))
+        blocks.append(TextBlock(f"The same for all of them: {shared}."))
     return blocks
 
 
@@ -129,7 +149,7 @@ def _settings(comparison: RunComparison) -> list[Block]:
     rows = [
         (Code(setting.key), _or_missing(setting.before), _or_missing(setting.after)) for setting in comparison.settings
     ]
-    return [Table(("setting", "before", "after"), rows)] if rows else []
+    return [TableBlock(("setting", "before", "after"), rows)] if rows else []
 
 
 def _or_missing(value: str | None) -> str:
@@ -138,7 +158,7 @@ def _or_missing(value: str | None) -> str:
 
 def _lone(comparison: RunComparison) -> list[Block]:
     rows = [(item.kind, Code(item.name), item.where, lone_in_words(item)) for item in comparison.lone]
-    return [Table(("", "name", "only in", "details"), rows)] if rows else []
+    return [TableBlock(("", "name", "only in", "details"), rows)] if rows else []
 
 
 def lone_in_words(item: Lone) -> str:
@@ -157,9 +177,9 @@ def _unchanged(comparison: RunComparison) -> list[Block]:
 
 def _table(numbers: Sequence[Changed], shared: frozenset[tuple[str, str]]) -> list[Block]:
     rows = [_row(changed, shared) for changed in numbers[:MOST_ROWS]]
-    table: list[Block] = [Table(COLUMNS, rows, numbers=NUMBERS)]
+    table: list[Block] = [TableBlock(COLUMNS, rows, numbers=NUMBERS)]
     if len(numbers) > MOST_ROWS:
-        table.append(Text(f"{len(numbers) - MOST_ROWS:,} more: `railbed compare A B --json` has them all."))
+        table.append(TextBlock(f"{len(numbers) - MOST_ROWS:,} more: `railbed compare A B --json` has them all."))
     return table
 
 
@@ -188,14 +208,14 @@ def _findings(comparison: RunComparison) -> list[Block]:
         return []
     ordered = sorted(comparison.findings, key=lambda pair: not _got_worse(*pair))
     rows = [_finding_row(before, after) for before, after in ordered]
-    return [Table(("rule", "subject", "before", "after", "was", "is"), rows)]
+    return [TableBlock(("rule", "subject", "before", "after", "was", "is"), rows)]
 
 
 def _finding_row(before: Finding | None, after: Finding | None) -> tuple[Cell, ...]:
     latest = after or before
     assert latest is not None
     marks = [
-        Mark(finding.verdict.value, TONES[finding.verdict]) if finding else Mark("not there")
+        MarkCell(finding.verdict.value, TONES[finding.verdict]) if finding else MarkCell("not there")
         for finding in (before, after)
     ]
     return (
@@ -210,17 +230,17 @@ def _cluster(comparison: RunComparison) -> list[Block]:
     if comparison.cluster_unread:
         return []
     if not comparison.cluster:
-        return [Text("The cluster files are equal.")]
+        return [TextBlock("The cluster files are equal.")]
     rows = [
         (Code(change.subject), change.before or "not there", change.after or "not there")
         for change in comparison.cluster
     ]
-    return [Table(("key", "before", "after"), rows)]
+    return [TableBlock(("key", "before", "after"), rows)]
 
 
-def _runs(before: RunData, after: RunData) -> Table:
+def _runs(before: RunData, after: RunData) -> TableBlock:
     columns = [_about(run) for run in (before, after)]
-    return Table(("", "before", "after"), [(name, *(column[name] for column in columns)) for name in columns[0]])
+    return TableBlock(("", "before", "after"), [(name, *(column[name] for column in columns)) for name in columns[0]])
 
 
 def _about(run: RunData) -> dict[str, Cell]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 from railbed.model.events import RankChoices
-from railbed.model.text.scrub import scrub
+from railbed.model.private import scrub
 from railbed.report.reading.history import generations, recipe
 from railbed.report.reading.run import RunData
 

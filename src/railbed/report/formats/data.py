@@ -14,7 +14,7 @@ from pydantic_core import to_json
 
 from railbed import __version__
 from railbed.model.record import Measurement
-from railbed.model.text.printable import clean, escaped
+from railbed.model.text import clean, escaped
 from railbed.present.wording import JOIN
 from railbed.report.blocks import (
     Block,
@@ -24,10 +24,10 @@ from railbed.report.blocks import (
     Figure,
     Fold,
     Heading,
-    Ladder,
-    Listing,
-    Table,
-    Text,
+    LadderBlock,
+    ListBlock,
+    TableBlock,
+    TextBlock,
     Value,
 )
 from railbed.report.document import Report
@@ -53,11 +53,11 @@ def as_json(document: Report) -> bytes:
 def _block(block: Block) -> dict[str, Any]:
     kind = block.template
     match block:
-        case Text() | Heading() | Listing():
+        case TextBlock() | Heading() | ListBlock():
             return {"type": kind, "text": clean(block.text)}
         case Facts():
             return {"type": kind, "items": [{"name": name, "value": _cell(value)} for name, value in block.items]}
-        case Table():
+        case TableBlock():
             return {"type": kind, "columns": block.columns, "rows": [list(map(_cell, row)) for row in block.rows]}
         case Entries():
             entries = [
@@ -73,12 +73,12 @@ def _block(block: Block) -> dict[str, Any]:
             return {"type": kind, "items": [{key: _text(text) for key, text in item.items()} for item in entries]}
         case Fold():
             return {"type": kind, "title": block.title, "blocks": [_block(item) for item in block.blocks]}
-        case Figure() | Ladder():
+        case Figure() | LadderBlock():
             return {"type": kind, "title": block.title, "note": block.note, **_drawing(block)}
 
 
-def _drawing(block: Figure | Ladder) -> dict[str, Any]:
-    if isinstance(block, Ladder):
+def _drawing(block: Figure | LadderBlock) -> dict[str, Any]:
+    if isinstance(block, LadderBlock):
         return {"table": _block(block.table)}
     return {"axes": _axes(block), "series": [_series(trace) for trace in block.traces]}
 

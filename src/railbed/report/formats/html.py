@@ -2,6 +2,10 @@
 
 Device output cannot become markup: blocks contain text, and the templates escape it. Should anything slip
 through, the page's content security policy allows only two scripts, by their hash, and no network access.
+
+A figure for a browser: as many points and digits as are visible. The figure itself has all of them.
+
+Fewer points, the same picture: the lowest and the highest point of each interval of a line.
 """
 
 from __future__ import annotations
@@ -10,21 +14,73 @@ import base64
 import hashlib
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.util import find_spec
+from math import isfinite, nan
 from pathlib import Path
+from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from railbed import __version__
 from railbed.errors import ToolMissing
-from railbed.model.text.printable import clean
+from railbed.model.text import clean
 from railbed.present.wording import quoted
 from railbed.report.blocks import Figure
 from railbed.report.document import Report
-from railbed.report.formats.drawing import drawn
+
+MOST = 2000
+
+
+def downsample(values: Sequence[float], most: int = MOST) -> list[int]:
+    """Return the indices of at most `most` points to draw: the ends, the extremes, and a point of each gap."""
+    count = len(values)
+    if count <= most:
+        return list(range(count))
+    stretches = (most - 2) // 3
+    positions = {0, count - 1}
+    for number in range(stretches):
+        stretch = range(number * count // stretches, (number + 1) * count // stretches)
+        finite = [index for index in stretch if isfinite(values[index])]
+        if finite:
+            positions |= {min(finite, key=values.__getitem__), max(finite, key=values.__getitem__)}
+        if len(finite) < len(stretch):
+            positions.add(next(index for index in stretch if not isfinite(values[index])))
+    return sorted(positions)
+
+
+PER_POINT = ("x", "y", "text")
+"""Keys of a trace that have a value for each point."""
+
+
+def drawn(figure: Figure) -> dict[str, Any]:
+    """Return the figure for Plotly: long lines downsampled, numbers shortened."""
+    stacked = [trace["y"] for trace in figure.traces if "stackgroup" in trace]
+    totals = [sum(value or 0.0 for value in at) for at in zip(*stacked, strict=True)]
+    traces = [_downsampled(trace, totals if "stackgroup" in trace else trace.get("y", ())) for trace in figure.traces]
+    return {"data": _short(traces), "layout": figure.layout, "height": figure.height}
+
+
+def _downsampled(trace: Mapping[str, Any], heights: Sequence[Any]) -> Mapping[str, Any]:
+    """Return a line with the points that matter; stacked areas are all downsampled by their sum."""
+    if trace.get("type") != "scatter" or len(heights) <= MOST or "lines" not in trace.get("mode", ""):
+        return trace
+    positions = downsample([nan if value is None else value for value in heights])
+    return {
+        key: [value[index] for index in positions] if key in PER_POINT and isinstance(value, list) else value
+        for key, value in trace.items()
+    }
+
+
+def _short(value: Any) -> Any:  # noqa: ANN401  (what JSON knows)
+    if isinstance(value, float):
+        return float(f"{value:.6g}")
+    if isinstance(value, Mapping):
+        return {key: _short(item) for key, item in value.items()}
+    return [_short(item) for item in value] if isinstance(value, list | tuple) else value
+
 
 TEMPLATES = Path(__file__).parent / "templates"
 

@@ -8,8 +8,7 @@ from html import unescape
 from typing import Any
 
 from railbed import __version__
-from railbed.model.text.amount import number
-from railbed.model.text.printable import clean
+from railbed.model.text import clean, number
 from railbed.present.wording import quoted
 from railbed.report.blocks import (
     Block,
@@ -21,11 +20,11 @@ from railbed.report.blocks import (
     Figure,
     Fold,
     Heading,
-    Ladder,
-    Listing,
-    Mark,
-    Table,
-    Text,
+    LadderBlock,
+    ListBlock,
+    MarkCell,
+    TableBlock,
+    TextBlock,
     Value,
 )
 from railbed.report.document import Report
@@ -48,22 +47,22 @@ def as_markdown(document: Report) -> str:
 def _blocks(blocks: Iterable[Block]) -> Iterator[str]:
     for block in blocks:
         match block:
-            case Text():
+            case TextBlock():
                 yield _prose(block.text)
             case Heading():
                 yield f"### {_plain(block.text)}" + (f" ({_plain(block.note)})" if block.note else "")
             case Facts():
                 yield _list(f"{_plain(name)}: {_cell(value)}" for name, value in block.items)
-            case Table():
+            case TableBlock():
                 yield _table(block.columns, [[_cell(value) for value in row] for row in block.rows], block.numbers)
             case Entries():
                 yield _list(_entry(entry) for entry in block.items)
-            case Listing():
+            case ListBlock():
                 yield _listing(block.text)
             case Fold():
                 yield f"**{_plain(block.title)}**"
                 yield from _blocks(block.blocks)
-            case Figure() | Ladder():
+            case Figure() | LadderBlock():
                 yield from _drawing(block)
 
 
@@ -73,10 +72,10 @@ def _entry(entry: Entry) -> str:
     return text + advice + (f" ({_prose(entry.detail)})" if entry.detail else "")
 
 
-def _drawing(block: Figure | Ladder) -> Iterator[str]:
+def _drawing(block: Figure | LadderBlock) -> Iterator[str]:
     """Yield the title of a drawing and what it shows as a table."""
     yield f"**{_plain(block.title)}**"
-    if isinstance(block, Ladder):
+    if isinstance(block, LadderBlock):
         yield from _blocks([block.table])
     else:
         yield _figure(block)
@@ -136,7 +135,7 @@ def _cell(value: Cell) -> str:
     match value:
         case Code() if "`" not in value.text and "|" not in value.text and value.text.strip():
             return f"`{_line(value.text)}`"
-        case Mark() | Value() | Code():
+        case MarkCell() | Value() | Code():
             return _plain(value.text)
         case str():
             return _prose(value)

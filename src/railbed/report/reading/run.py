@@ -1,26 +1,97 @@
-"""The data of a report: a run's folder, read once. Unreadable records are counted, never fatal."""
+"""The data of a report: a run's folder, read once. Unreadable records are counted, never fatal.
+
+Flows of a capture as measurements: a table of numbers for other programs.
+
+Times of records on a clock that only goes forward, also if the machine's was set back during the run.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import inf, isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from railbed.errors import UsageError
 from railbed.model.events import Flow, FlowRates, GenerationStarted
 from railbed.model.meters import is_of_state
+from railbed.model.private import scrub
 from railbed.model.record import Change, Event, Finding, Measurement, Record
 from railbed.model.regular import read_regular
-from railbed.model.text.scrub import scrub
-from railbed.report.reading.clock import ForwardClock
-from railbed.report.reading.packets import flow_measurements
 from railbed.report.reading.series import MeasuringRank, StepSeries
 from railbed.store import RecordReader, RunSummary, read_records, read_run_in, record_lines
 from railbed.store.run import CLUSTER, RECORDS, SERIES
 
 if TYPE_CHECKING:
     from railbed.store.timeline import Timeline
+
+LEAST_SECONDS = 1.0
+"""A smaller step back is the order in which records were stored."""
+
+
+class ForwardClock:
+    """Corrects times in the order in which they were recorded."""
+
+    def __init__(self, start: float) -> None:
+        self._last = start
+        self._is_set = False
+        self.set_back = 0.0
+        """By how many seconds the clock was set back, at least: how long it was until the next record is not known."""
+
+    def corrected(self, time: float) -> float:
+        """Return a time, later by as much as the clock was set back before."""
+        time += self.set_back
+        if not isfinite(time):
+            return self._last
+        if self._is_set:
+            if self._last - time >= LEAST_SECONDS:
+                self.set_back += self._last - time
+            time = max(self._last, time)
+        self._last, self._is_set = time, True
+        return time
+
+
+COUNTS = {
+    "flow_packets": ("packets", "1"),
+    "flow_bytes": ("bytes", "byte"),
+    "flow_payload_bytes": ("payload_bytes", "byte"),
+    "flow_lost_packets": ("lost", "1"),
+    "flow_resent_packets": ("resent", "1"),
+    "flow_cnp_packets": ("notifications", "1"),
+}
+CE = "flow_ce_packets"
+RATES = {
+    "flow_bytes_per_second": ("bytes_per_second", "byte/s"),
+    "flow_interval_packets": ("packets", "1"),
+    "flow_interval_ce_packets": ("ce", "1"),
+    "flow_interval_cnp_packets": ("notifications", "1"),
+}
+"""By name: the field of the event, and its unit."""
+
+
+def flow_measurements(event: Flow | FlowRates) -> Iterator[Measurement]:
+    """Yield the counts of a flow, at its end, or what it did in each interval, at the beginning of that."""
+    labels: dict[str, str | int] = {"flow": event.id, "path": event.subject}
+    if isinstance(event, Flow):
+        labels["qp"] = event.qp
+        counts = {name: (getattr(event, attribute), unit) for name, (attribute, unit) in COUNTS.items()}
+        counts[CE] = (event.ecn_arrived or event.ecn).get("ce", 0), "1"
+        for name, (value, unit) in counts.items():
+            yield Measurement(name=name, value=_number(value), unit=unit, labels=labels, time=event.ended)
+        return
+    for name, (attribute, unit) in RATES.items():
+        for place, value in enumerate(getattr(event, attribute)):
+            time = event.start + place * event.width
+            yield Measurement(name=name, value=_number(value), unit=unit, labels=labels, time=time)
+
+
+def _number(value: float) -> float:
+    try:
+        return float(value)
+    except OverflowError:  # an integer in a damaged record
+        return inf
+
 
 E = TypeVar("E", bound=Event)
 

@@ -10,11 +10,10 @@ from railbed.model.events import FirstVisitDone
 from railbed.model.record import Finding, Verdict
 from railbed.present.bench import SHOWN
 from railbed.present.wording import NOT_KNOWN, plural
-from railbed.report.blocks import Block, Cell, Entries, Entry, Figure, Mark, Table, Text
-from railbed.report.figures import COLOURS, label, plain
+from railbed.report.blocks import Block, Cell, Entries, Entry, Figure, MarkCell, TableBlock, TextBlock
+from railbed.report.document import Headline, Section
+from railbed.report.figures import COLOURS, bare, count, label, plain, share
 from railbed.report.reading.run import RunData
-from railbed.report.section import Headline, Section
-from railbed.report.values import bare, count, share
 
 ANSWERS, ARM_VALUE, ARM_MEAN, DIFFERENCE = "bench_difference", "arm_value", "arm_mean", "difference"
 COLUMNS = ("compared", "A", "B", "mean of A", "mean of B", "unit", "B − A", "at least", "at most", "repeats")
@@ -80,17 +79,19 @@ def show(run: RunData) -> Sequence[Block] | None:
     if not compared and not answers:
         return None
     blocks: list[Block] = [
-        Text(f"This is the first of two visits. Now the other arm: `railbed bench --second-visit {run.summary.id}`.")
+        TextBlock(
+            f"This is the first of two visits. Now the other arm: `railbed bench --second-visit {run.summary.id}`."
+        )
         for _ in run.of(FirstVisitDone)[:1]
     ]
     if answers:
         blocks.append(Entries([_entry(item) for item in answers]))
-        blocks += [Text(why) for why in dict.fromkeys(item.why for item in answers) if why]
+        blocks += [TextBlock(why) for why in dict.fromkeys(item.why for item in answers) if why]
     if answered := [item for item in compared if item.bounds]:
         blocks.append(_differences(answered))
     blocks += [_repeats(item) for item in compared]
     if answered:
-        blocks.append(Table(COLUMNS, [_row(item) for item in answered], numbers=(*COLUMNS[3:5], *COLUMNS[6:])))
+        blocks.append(TableBlock(COLUMNS, [_row(item) for item in answered], numbers=(*COLUMNS[3:5], *COLUMNS[6:])))
     return blocks
 
 
@@ -125,7 +126,7 @@ def comparisons(run: RunData) -> list[ArmComparison]:
 
 
 def _entry(finding: Finding) -> Entry:
-    mark = Mark("answer", "good") if finding.verdict is Verdict.OK else Mark(finding.verdict.value, "notice")
+    mark = MarkCell("answer", "good") if finding.verdict is Verdict.OK else MarkCell(finding.verdict.value, "notice")
     return Entry(mark=mark, title=finding.subject, text=finding.observed)
 
 

@@ -6,13 +6,11 @@ from collections.abc import Iterable, Sequence
 
 from railbed.model.events import RecordingRead
 from railbed.model.record import Finding, Verdict
-from railbed.present.findings import IN_BRIEF, count_verdicts, group_of, grouped
-from railbed.present.masks import NameMask
-from railbed.present.ports import PortGroup, port_groups
+from railbed.present.groups import IN_BRIEF, NameMask, PortGroup, count_verdicts, group_of, grouped, port_groups
 from railbed.present.wording import listed, plural
-from railbed.report.blocks import Block, Entries, Entry, Fold, Heading, Mark, Table, Tone
+from railbed.report.blocks import Block, Entries, Entry, Fold, Heading, MarkCell, TableBlock, Tone
+from railbed.report.document import Headline, Section
 from railbed.report.reading.run import RunData
-from railbed.report.section import Headline, Section
 
 TONES: dict[Verdict, Tone] = {
     Verdict.FAIL: "bad",
@@ -70,7 +68,7 @@ def _entry(group: PortGroup) -> Entry:
     finding = group.finding
     expected = f"expected {finding.expected}" if finding.expected else ""
     return Entry(
-        mark=Mark(finding.verdict.value, TONES[finding.verdict]),
+        mark=MarkCell(finding.verdict.value, TONES[finding.verdict]),
         title=f"{finding.check} on {group.ports}" if group.ports else finding.check,
         text="; ".join(part for part in (group.text, expected) if part),
         detail=finding.why,
@@ -78,12 +76,12 @@ def _entry(group: PortGroup) -> Entry:
     )
 
 
-def _table(findings: Iterable[Finding]) -> Table:
+def _table(findings: Iterable[Finding]) -> TableBlock:
     rows = [
-        (Mark(finding.verdict.value, TONES[finding.verdict]), finding.check, finding.subject, finding.observed)
+        (MarkCell(finding.verdict.value, TONES[finding.verdict]), finding.check, finding.subject, finding.observed)
         for finding in findings
     ]
-    return Table(("verdict", "rule", "subject", "observed"), rows)
+    return TableBlock(("verdict", "rule", "subject", "observed"), rows)
 
 
 SECTION = Section(name="findings", title="Findings", order=65, show=show, headline=headline)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from railbed.model.record import WRONG, Finding, Verdict
-from railbed.present.findings import IN_BRIEF
+from railbed.present.groups import IN_BRIEF
 from railbed.present.wording import listed, moment, plural, seconds
-from railbed.report.blocks import Block, Entries, Entry, Fold, Listing, Mark, Table, Text
+from railbed.report.blocks import Block, Entries, Entry, Fold, ListBlock, MarkCell, TableBlock, TextBlock
+from railbed.report.document import Headline, Section
 from railbed.report.reading.run import RunData
-from railbed.report.section import Headline, Section
 
 MOST_PLACES = 4
 
@@ -29,23 +29,23 @@ def show(run: RunData) -> Sequence[Block] | None:
     """Show each verdict with its evidence; what was fine or could not be judged is folded away."""
     if run.verdicts is None:
         return None
-    return verdict_blocks(run.verdicts, Text("Nothing unusual: no rule found anything to report."))
+    return verdict_blocks(run.verdicts, TextBlock("Nothing unusual: no rule found anything to report."))
 
 
-def verdict_blocks(verdicts: Sequence[Finding], fine: Text) -> list[Block]:
+def verdict_blocks(verdicts: Sequence[Finding], fine: TextBlock) -> list[Block]:
     """Return what is wrong with its evidence, or that all is fine; then the rest, folded."""
     blocks: list[Block] = []
     for finding in verdicts:
         if finding.verdict not in IN_BRIEF:
             blocks.append(Entries([_entry(finding)]))
             if finding.evidence:
-                blocks.append(Listing(finding.evidence))
+                blocks.append(ListBlock(finding.evidence))
     blocks = blocks or [fine]
     rest = [finding for finding in verdicts if finding.verdict in IN_BRIEF]
     if rest:
-        rows = [(Mark(finding.verdict.value), finding.check, finding.subject, finding.observed) for finding in rest]
+        rows = [(MarkCell(finding.verdict.value), finding.check, finding.subject, finding.observed) for finding in rest]
         title = plural(len(rest), "other finding")
-        blocks.append(Fold(title, [Table(("verdict", "rule", "subject", "observed"), rows)]))
+        blocks.append(Fold(title, [TableBlock(("verdict", "rule", "subject", "observed"), rows)]))
     return blocks
 
 
@@ -57,7 +57,7 @@ def _entry(finding: Finding) -> Entry:
     when = f", {_when(finding)}" if finding.since is not None else ""
     certainty = f" ({finding.certainty})" if finding.certainty else ""
     return Entry(
-        mark=Mark(finding.verdict.value, "bad" if finding.verdict is Verdict.FAIL else "notice"),
+        mark=MarkCell(finding.verdict.value, "bad" if finding.verdict is Verdict.FAIL else "notice"),
         title=f"{finding.subject}: {finding.check}{when}",
         text=f"{finding.observed}{certainty}",
         detail=finding.why,

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import isfinite
 
-from railbed.model.text.amount import number
+from railbed.model.text import number
 from railbed.present.wording import plural
-from railbed.report.blocks import Block, Figure, Text
+from railbed.report.blocks import Block, Figure, TextBlock
+from railbed.report.document import Headline, Section
 from railbed.report.figures import COLOURS, Line, over_steps
 from railbed.report.reading.history import recipe, restarts
 from railbed.report.reading.run import RunData
 from railbed.report.reading.series import ends
-from railbed.report.section import Headline, Section
 
 FALLEN = 0.98
 """Less than this share of the first loss counts as fallen."""
@@ -48,7 +48,7 @@ def show(run: RunData) -> Sequence[Block] | None:
         lines.append(Line(name="validation", points=run.series["validation_loss"].mean(), colour=COLOURS[1]))
     blocks: list[Block] = [over_steps("Loss, nat per token", lines, marks=marks, note=_note(run))]
     if missing := _missing(run):
-        blocks.insert(0, Text(f"{plural(missing, 'step')} have no loss: it was not a finite number."))
+        blocks.insert(0, TextBlock(f"{plural(missing, 'step')} have no loss: it was not a finite number."))
     for name, title in (("learning_rate", "Learning rate"), ("gradient_norm", "Gradient norm, before clipping")):
         if name in run.series:
             blocks.append(_small(run, name, title))

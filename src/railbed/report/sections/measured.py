@@ -8,11 +8,10 @@ from typing import Any
 from railbed.model.statistics import median
 from railbed.present.bench import SHOWN, MeasurementGroup, groups, message_size
 from railbed.present.wording import counted, plural
-from railbed.report.blocks import Block, Cell, Figure, Table
-from railbed.report.figures import COLOURS, height_axis, label, plain
+from railbed.report.blocks import Block, Cell, Figure, TableBlock
+from railbed.report.document import Headline, Section
+from railbed.report.figures import COLOURS, bare, count, height_axis, label, plain
 from railbed.report.reading.run import RunData
-from railbed.report.section import Headline, Section
-from railbed.report.values import bare, count
 
 COLUMNS = ("test", "how", "over", "size", "paths", "lowest", "median", "highest", "unit", "measure", "tool")
 NUMBERS = ("size", "paths", "lowest", "median", "highest")
@@ -37,7 +36,7 @@ def show(run: RunData) -> Sequence[Block] | None:
     measured_groups = groups(run.measurements)
     if not measured_groups:
         return None
-    blocks: list[Block] = [Table(COLUMNS, [_row(group) for group in measured_groups], numbers=NUMBERS)]
+    blocks: list[Block] = [TableBlock(COLUMNS, [_row(group) for group in measured_groups], numbers=NUMBERS)]
     blocks += _over_size(measured_groups)
     blocks += list(_heat_maps(measured_groups))[:MOST_MAPS]
     blocks += _distributions(run)

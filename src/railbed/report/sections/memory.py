@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from railbed.present.wording import NOT_KNOWN
-from railbed.report.blocks import Block, Cell, Table, Text
+from railbed.report.blocks import Block, Cell, TableBlock, TextBlock
+from railbed.report.document import Section
+from railbed.report.figures import byte_count, share
 from railbed.report.reading.history import memory
 from railbed.report.reading.run import RunData
-from railbed.report.section import Section
-from railbed.report.values import byte_count, share
 
 COLUMNS = (
     "node",
@@ -33,7 +33,7 @@ def show(run: RunData) -> Sequence[Block] | None:
         head = (str(node["device"] or NOT_KNOWN), str(node["ranks"] or NOT_KNOWN))
         rows.append((node["node"], *head, *map(_size, sizes), used))
     words = "On a processor, all ranks of a node share the free memory; on a GPU, each rank has the memory of one card."
-    return [Table(COLUMNS, rows, numbers=COLUMNS[2:]), Text(words)] if rows else None
+    return [TableBlock(COLUMNS, rows, numbers=COLUMNS[2:]), TextBlock(words)] if rows else None
 
 
 def _size(value: object) -> Cell:

@@ -8,12 +8,11 @@ from dataclasses import replace
 from railbed.model.record import Measurement
 from railbed.present.bench import what
 from railbed.present.wording import JOIN, plural
-from railbed.report.blocks import Block, Cell, Code, Facts, Table, Text
-from railbed.report.catalogue import all_sections
+from railbed.report.blocks import Block, Cell, Code, Facts, TableBlock, TextBlock
+from railbed.report.document import Section, all_sections
+from railbed.report.figures import count, measured
 from railbed.report.reading.run import RunData
 from railbed.report.reading.series import ENDS, MOST_AT_ENDS, Typical
-from railbed.report.section import Section
-from railbed.report.values import count, measured
 
 COLUMNS = ("measure", "source", "values", "least", "median", "19 of 20 below", "most")
 
@@ -44,10 +43,10 @@ def show(run: RunData) -> Sequence[Block] | None:
     )
     names = sorted({*run.series, *(measurement.name for measurement in run.measurements)})
     how = [(name, methods[name]) for name in names if name in methods]
-    blocks: list[Block] = [Text(words), Facts(how), Table(COLUMNS, rows, numbers=COLUMNS[2:])]
+    blocks: list[Block] = [TextBlock(words), Facts(how), TableBlock(COLUMNS, rows, numbers=COLUMNS[2:])]
     if run.unreadable:
         count = plural(run.unreadable, "unreadable record")
-        blocks.append(Text(f"{count} left out: damaged, or written by another version of railbed."))
+        blocks.append(TextBlock(f"{count} left out: damaged, or written by another version of railbed."))
     return blocks
 
 

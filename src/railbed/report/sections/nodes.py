@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 
 from railbed.model import events
 from railbed.present.wording import plural
-from railbed.report.blocks import Block, Cell, Mark, Table
+from railbed.report.blocks import Block, Cell, MarkCell, TableBlock
+from railbed.report.document import Section
 from railbed.report.reading.history import generations
 from railbed.report.reading.run import RunData
-from railbed.report.section import Section
 
 COLUMNS = ("node", "generations", "ranks", "device", "computes in", "transport", "torch", "what happened")
 INCIDENTS = (events.NodeLost, events.NodeCut, events.NodeOut, events.GenerationFailed)
@@ -28,8 +28,8 @@ def show(run: RunData) -> Sequence[Block] | None:
     rows = []
     for name in names:
         parts = ", ".join(str(generation.number) for generation in all_generations if name in generation.nodes)
-        rows.append((name, parts or Mark("none", "bad"), *_chosen(chosen.get(name, [])), _incidents(run, name)))
-    return [Table(COLUMNS, rows)]
+        rows.append((name, parts or MarkCell("none", "bad"), *_chosen(chosen.get(name, [])), _incidents(run, name)))
+    return [TableBlock(COLUMNS, rows)]
 
 
 def _chosen(ranks: Sequence[events.RankChoices]) -> tuple[Cell, ...]:

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from railbed.model.events import GradientPath, NodeGradients
 from railbed.model.record import Verdict
 from railbed.present.wording import NOT_KNOWN, size
-from railbed.report.blocks import Block, Cell, Code, Entries, Entry, Mark, Table, Tone
+from railbed.report.blocks import Block, Cell, Code, Entries, Entry, MarkCell, TableBlock, Tone
+from railbed.report.document import Headline, Section
+from railbed.report.figures import byte_count
 from railbed.report.reading.run import RunData
-from railbed.report.section import Headline, Section
-from railbed.report.values import byte_count
 
 COLUMNS = ("node", "gradients", "rail", "interface", "RDMA device", "sent over RDMA", "sent over TCP", "TCP of others")
 TONES: dict[Verdict, Tone] = {
@@ -27,13 +27,13 @@ def show(run: RunData) -> Sequence[Block] | None:
     if path is None:
         return None
     verdict = Entry(
-        mark=Mark(path.verdict.value, TONES.get(path.verdict, "quiet")),
+        mark=MarkCell(path.verdict.value, TONES.get(path.verdict, "quiet")),
         title=f"transport {path.transport or NOT_KNOWN}",
         text=path.message,
         advice=path.remedy,
     )
     rows = [row for node in path.nodes for row in _rows(node)]
-    return [Entries([verdict]), Table(COLUMNS, rows, numbers=("gradients", *COLUMNS[5:]))]
+    return [Entries([verdict]), TableBlock(COLUMNS, rows, numbers=("gradients", *COLUMNS[5:]))]
 
 
 def headline(run: RunData) -> Headline | None:

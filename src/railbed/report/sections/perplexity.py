@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import isfinite
 
-from railbed.model.text.amount import number
+from railbed.model.text import number
 from railbed.present.wording import NOT_KNOWN
-from railbed.report.blocks import Block, Cell, Table, Text, Value
+from railbed.report.blocks import Block, Cell, TableBlock, TextBlock, Value
+from railbed.report.document import Headline, Section
+from railbed.report.figures import share
 from railbed.report.reading.run import RunData
-from railbed.report.section import Headline, Section
-from railbed.report.values import share
 
 NAME = "perplexity"
 HELD_OUT = "held_out"
@@ -40,7 +40,7 @@ def show(run: RunData) -> Sequence[Block] | None:
         ratio = share(after / before) if before and after and isfinite(after / before) else NOT_KNOWN
         rows.append((SPLITS.get(split, split), _cell(before), _cell(after), ratio))
     words = "The model is as uncertain about the next token as if it had to choose among so many equally likely ones."
-    return [Table(COLUMNS, rows, numbers=COLUMNS[1:]), Text(words)] if rows else None
+    return [TableBlock(COLUMNS, rows, numbers=COLUMNS[1:]), TextBlock(words)] if rows else None
 
 
 def _value(run: RunData, split: str, when: str) -> float | None:

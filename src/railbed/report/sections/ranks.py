@@ -6,12 +6,11 @@ from collections.abc import Sequence
 
 from railbed.model.events import SharesChanged
 from railbed.present.wording import NOT_KNOWN, plural
-from railbed.report.blocks import Block, Cell, Table, Text
-from railbed.report.figures import BYTES, COLOURS, SECONDS, Bar, bars
+from railbed.report.blocks import Block, Cell, TableBlock, TextBlock
+from railbed.report.document import Section
+from railbed.report.figures import BYTES, COLOURS, SECONDS, Bar, bars, byte_count, count, duration
 from railbed.report.reading.run import RunData
 from railbed.report.reading.series import MeasuringRank, Typical, empty
-from railbed.report.section import Section
-from railbed.report.values import byte_count, count, duration
 
 MOST_ROWS = 64
 COLUMNS = (
@@ -53,10 +52,10 @@ def show(run: RunData) -> Sequence[Block] | None:
         values = [Bar(name=_named(source), value=sum(sizes)) for source, sizes in sent.items()]
         blocks.append(bars("Sent by rank, total", values, scales=BYTES, colour=COLOURS[2]))
     rows = [_row(source, *(by_measure[name].get(source, []) for name in COLUMN_MEASURES)) for source in ranks]
-    blocks.append(Table(COLUMNS, rows[:MOST_ROWS], numbers=[*COLUMNS[:1], *COLUMNS[2:]]))
-    blocks.extend(Text(f"Since step {shares.step}: {shares.message}.") for shares in run.of(SharesChanged)[-1:])
+    blocks.append(TableBlock(COLUMNS, rows[:MOST_ROWS], numbers=[*COLUMNS[:1], *COLUMNS[2:]]))
+    blocks.extend(TextBlock(f"Since step {shares.step}: {shares.message}.") for shares in run.of(SharesChanged)[-1:])
     if len(rows) > MOST_ROWS:
-        blocks.append(Text(f"{plural(len(rows) - MOST_ROWS, 'more rank is', 'more ranks are')} not in the table."))
+        blocks.append(TextBlock(f"{plural(len(rows) - MOST_ROWS, 'more rank is', 'more ranks are')} not in the table."))
     return blocks
 
 

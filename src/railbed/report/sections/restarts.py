@@ -9,12 +9,11 @@ from railbed.model.events import CheckpointSaved
 from railbed.model.record import Finding
 from railbed.present.changed import describe_change
 from railbed.present.wording import listed, plural, seconds
-from railbed.report.blocks import Block, Cell, Entries, Entry, Figure, Mark, Table, Text
-from railbed.report.figures import label, plain
+from railbed.report.blocks import Block, Cell, Entries, Entry, Figure, MarkCell, TableBlock, TextBlock
+from railbed.report.document import Headline, Section
+from railbed.report.figures import duration, label, plain
 from railbed.report.reading.history import GenerationHistory, Restart, generations, lost_seconds, restarts
 from railbed.report.reading.run import RunData
-from railbed.report.section import Headline, Section
-from railbed.report.values import duration
 from railbed.store.run import Status
 
 MOST_DESCRIBED = 50
@@ -45,13 +44,13 @@ def show(run: RunData) -> Sequence[Block] | None:
         blocks.append(Entries([_entry(run, generation) for generation in failed[:MOST_DESCRIBED]]))
         if len(failed) > MOST_DESCRIBED:
             others = plural(len(failed) - MOST_DESCRIBED, "other restart is", "other restarts are")
-            blocks.append(Text(f"{others} in the table below."))
+            blocks.append(TextBlock(f"{others} in the table below."))
     elif len(all_generations) == 1:
-        blocks.append(Text("Nothing was restarted."))
+        blocks.append(TextBlock("Nothing was restarted."))
     blocks.append(_timeline(run, all_generations))
     columns = ("generation", "nodes", "began", "lasted", "steps", "ended")
     blocks.append(
-        Table(
+        TableBlock(
             columns,
             [_row(run, generation) for generation in all_generations],
             numbers=("generation", "began", "lasted"),
@@ -67,7 +66,7 @@ def _times(count: int) -> str:
 def _entry(run: RunData, restart: Restart) -> Entry:
     title = listed(node for node, _ in restart.before.cut) or restart.who or "restart"
     return Entry(
-        mark=Mark(f"after {seconds(max(0.0, restart.time - run.summary.started))}", "notice"),
+        mark=MarkCell(f"after {seconds(max(0.0, restart.time - run.summary.started))}", "notice"),
         title=title,
         text=restart.before.reason.removeprefix(f"{title}: "),
         detail=_cost(restart),

@@ -6,13 +6,13 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
 from railbed.model.events import RankChoices
-from railbed.model.text.amount import number
-from railbed.model.text.scrub import scrub
+from railbed.model.private import scrub
+from railbed.model.text import number
 from railbed.present.wording import moment, seconds
-from railbed.report.blocks import Block, Cell, Code, Facts, Fold, Heading, Listing, Table
+from railbed.report.blocks import Block, Cell, Code, Facts, Fold, Heading, ListBlock, TableBlock
+from railbed.report.document import Section
 from railbed.report.reading.history import recipe
 from railbed.report.reading.run import RunData
-from railbed.report.section import Section
 
 MODEL = {
     "parameters": "parameters",
@@ -46,9 +46,12 @@ def show(run: RunData) -> Sequence[Block]:
     if model := _model(run):
         blocks += [Heading("Model"), Facts(model)]
     if settings := [(Code(name), value) for name, value in _flat("", recipe(run))]:
-        blocks += [Heading("Recipe"), Fold("every setting as it was used", [Table(("setting", "value"), settings)])]
+        blocks += [
+            Heading("Recipe"),
+            Fold("every setting as it was used", [TableBlock(("setting", "value"), settings)]),
+        ]
     if run.cluster_text.strip():
-        blocks += [Heading("Cluster file"), Fold("cluster.yaml as it was used", [Listing(run.cluster_text)])]
+        blocks += [Heading("Cluster file"), Fold("cluster.yaml as it was used", [ListBlock(run.cluster_text)])]
     return blocks
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from railbed.model.events import RankChoices
-from railbed.model.text.amount import number
+from railbed.model.text import number
 from railbed.present.wording import JOIN, NOT_KNOWN, percent
 from railbed.report.blocks import Block, Cell, Facts
+from railbed.report.document import Section
 from railbed.report.figures import COLOURS, Line, over_steps
 from railbed.report.reading.history import restarts
 from railbed.report.reading.run import RunData
 from railbed.report.reading.series import Typical, empty
-from railbed.report.section import Section
 
 
 def show(run: RunData) -> Sequence[Block] | None:

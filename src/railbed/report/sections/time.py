@@ -6,12 +6,11 @@ from collections.abc import Sequence
 
 from railbed.model.statistics import median
 from railbed.present.wording import percent, seconds
-from railbed.report.blocks import Block, Table, Text
-from railbed.report.figures import Line, stacked
+from railbed.report.blocks import Block, TableBlock, TextBlock
+from railbed.report.document import Section
+from railbed.report.figures import Line, duration, share, stacked
 from railbed.report.reading.run import RunData
 from railbed.report.reading.series import Points
-from railbed.report.section import Section
-from railbed.report.values import duration, share
 
 PARTS = {
     "data_seconds": ("data", "$c4"),
@@ -57,7 +56,7 @@ def show(run: RunData) -> Sequence[Block] | None:
         *_in_words(lines, total_seconds),
         *_left_out(left_out),
         stacked("Seconds of a step, mean over its ranks", total.steps, lines),
-        Table(columns, rows, numbers=columns[1:]),
+        TableBlock(columns, rows, numbers=columns[1:]),
     ]
 
 
@@ -65,7 +64,7 @@ def _in_words(lines: Sequence[Line], total_seconds: float) -> list[Block]:
     for line in lines:
         if line.name == PARTS["allreduce_exposed_seconds"][0] and total_seconds:
             waited = percent(sum(line.points.values) / total_seconds)
-            return [Text(f"For {waited} of the time the ranks only waited for the sum of the gradients.")]
+            return [TextBlock(f"For {waited} of the time the ranks only waited for the sum of the gradients.")]
     return []
 
 
@@ -82,7 +81,7 @@ def _left_out(far: Points) -> list[Block]:
     steps = f"step {far.steps[0]}" if len(far.steps) == 1 else f"{len(far.steps)} steps"
     together = seconds(sum(far.values))
     text = f"Not drawn: {steps}, {FAR_OUT} times as long as most or longer ({together}), because a start compiles."
-    return [Text(text)]
+    return [TextBlock(text)]
 
 
 def _at(points: Points, steps: Sequence[int]) -> Points:

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from railbed.present.charts import SUMMARIES, Chart
 from railbed.present.wording import plural, seconds
-from railbed.report.blocks import Block, Cell, Figure, Fold, Mark, Table, Text, Tone
-from railbed.report.figures import COLOURS, MOST_MARKS, label, plain
+from railbed.report.blocks import Block, Cell, Figure, Fold, MarkCell, TableBlock, TextBlock, Tone
+from railbed.report.document import Section
+from railbed.report.figures import COLOURS, MOST_MARKS, duration, label, plain
 from railbed.report.reading.run import RunData
-from railbed.report.section import Section
-from railbed.report.values import duration
 
 if TYPE_CHECKING:
-    from railbed.report.reading.axis import AxisLine
+    from railbed.report.figures import AxisLine
     from railbed.store.timeline import Mark as TimeMark
     from railbed.store.timeline import MarkKind, Timeline
 
@@ -39,20 +38,20 @@ def show(run: RunData) -> Sequence[Block] | None:
     timeline = run.timeline
     if timeline is None:
         return None
-    from railbed.report.reading.axis import lines_of  # numpy is slow to load, and many runs have no samples
+    from railbed.report.figures import lines_of  # numpy is slow to load, and many runs have no samples
 
     colours = _colours(timeline)
     factors = {chart.name: DRAWN_IN.get(chart.unit, ("", 1.0))[1] for chart in SUMMARIES}
     charts = [(chart, lines) for chart in SUMMARIES if (lines := lines_of(timeline, chart, factors[chart.name]))]
     if not charts:
         return None
-    blocks: list[Block] = [Text(_sampled(timeline))]
+    blocks: list[Block] = [TextBlock(_sampled(timeline))]
     blocks += [_figure(timeline, chart, lines, colours) for chart, lines in charts]
     marks = timeline.marks()
     if marks:
         rows = [_row(timeline, mark) for mark in marks[:MOST_ROWS]]
         more = f", the first {MOST_ROWS}" if len(marks) > MOST_ROWS else ""
-        table = Table(("after", "what", "where", ""), rows, numbers=("after",))
+        table = TableBlock(("after", "what", "where", ""), rows, numbers=("after",))
         blocks.append(table if len(rows) <= FEW_ROWS else Fold(f"{plural(len(marks), 'mark')}{more}", [table]))
     return blocks
 
@@ -117,7 +116,7 @@ def _row(timeline: Timeline, mark: TimeMark) -> tuple[Cell, Cell, Cell, Cell]:
     after = duration(max(0.0, mark.time - timeline.start))
     return (
         after,
-        Mark(mark.kind, TONES.get(mark.kind, "quiet")),
+        MarkCell(mark.kind, TONES.get(mark.kind, "quiet")),
         mark.subject,
         mark.text.removeprefix(f"{mark.subject}: "),
     )

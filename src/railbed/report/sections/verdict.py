@@ -7,13 +7,13 @@ from collections.abc import Sequence
 
 from railbed.model import events
 from railbed.model.record import Event
-from railbed.present.findings import verdict_counts
+from railbed.present.groups import verdict_counts
 from railbed.present.wording import plural, seconds
-from railbed.report.blocks import Block, Cell, Entries, Entry, Facts, Mark, Tone
+from railbed.report.blocks import Block, Cell, Entries, Entry, Facts, MarkCell, Tone
+from railbed.report.document import Headline, Section
+from railbed.report.figures import bare, count, duration, share
 from railbed.report.reading.run import RunData
 from railbed.report.reading.series import ends
-from railbed.report.section import Headline, Section
-from railbed.report.values import bare, count, duration, share
 from railbed.store.run import Status
 
 MOST_NOTICES = 20
@@ -79,7 +79,7 @@ def _unreadable(run: RunData) -> list[Entry]:
         return []
     count = plural(run.unreadable, "unreadable record")
     text = f"{count} in records.jsonl: damaged, or written by another version of railbed; this page leaves them out"
-    return [Entry(mark=Mark("unreadable", "bad"), title="The run's records", text=text)]
+    return [Entry(mark=MarkCell("unreadable", "bad"), title="The run's records", text=text)]
 
 
 def _set_back(run: RunData) -> list[Entry]:
@@ -89,14 +89,14 @@ def _set_back(run: RunData) -> list[Entry]:
     text = (
         f"it was set back by {by} or more while this ran; times since the start are corrected, times of samples are not"
     )
-    return [Entry(mark=Mark("clock", "notice"), title="The clock of the machine that ran railbed", text=text)]
+    return [Entry(mark=MarkCell("clock", "notice"), title="The clock of the machine that ran railbed", text=text)]
 
 
 def _notices(run: RunData) -> list[Entry]:
     counts = Counter((type(event), event.subject, event.message) for event in run.events if type(event) in NOTICES)
     entries = [
         Entry(
-            mark=Mark(*NOTICES[kind]),
+            mark=MarkCell(*NOTICES[kind]),
             title=subject or run.summary.verb,
             text=message,
             detail=f"{times} times" if times > 1 else "",
@@ -106,7 +106,7 @@ def _notices(run: RunData) -> list[Entry]:
     if len(entries) <= MOST_NOTICES:
         return entries
     rest = f"{len(entries) - MOST_NOTICES} more are in records.jsonl"
-    return [*entries[:MOST_NOTICES], Entry(mark=Mark("more"), title=run.summary.verb, text=rest)]
+    return [*entries[:MOST_NOTICES], Entry(mark=MarkCell("more"), title=run.summary.verb, text=rest)]
 
 
 SECTION = Section(name="verdict", title="In short", order=0, show=show, headline=headline)

@@ -14,8 +14,7 @@ process was killed. A minute moves from rows to a chunk in this order: the chunk
 both have the same number, and readers ignore rows whose chunk they have.
 """
 
-from railbed.store.series.data import Rollup, Samples, Span
-from railbed.store.series.rates import rates, scaled
+from railbed.store.series.rates import Rollup, Samples, Span, rates, scaled
 from railbed.store.series.reader import SeriesReader
 from railbed.store.series.writer import SeriesWriter
 

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from railbed.store.series.data import Floats, Integers
+from railbed.store.series.rates import Floats, Integers
 
 MAGIC = b"\x89rbchnk1"
 HEAD = struct.Struct("<8sIIIIQdd")
@@ -34,7 +34,7 @@ Rollups = NDArray[np.float32]
 """Lowest, highest and mean value: three rows, with a column for each series."""
 
 
-class Section(NamedTuple):
+class ChunkSection(NamedTuple):
     """Where a section is in the file."""
 
     offset: int
@@ -52,7 +52,7 @@ class Chunk(NamedTuple):
     last: float
     end: int
     """Where the chunk ends in the file."""
-    sections: tuple[Section, ...]
+    sections: tuple[ChunkSection, ...]
 
 
 def encode(number: int, times: Floats, values: Integers, rollup: Rollups, checksum: int) -> bytes:
@@ -84,7 +84,7 @@ def read_head(data: bytes, offset: int, columns: int, checksum: int) -> Chunk | 
         return None
     sections, at = [], offset + end + _CHECKSUM.size
     for length, section_checksum in _ENTRY.iter_unpack(data[HEAD.size : end]):
-        sections.append(Section(at, length, section_checksum))
+        sections.append(ChunkSection(at, length, section_checksum))
         at += length
     return Chunk(number, rows, width, first, last, at, tuple(sections)) if at == offset + size else None
 
@@ -99,7 +99,7 @@ def head_size(columns: int) -> int:
     return HEAD.size + section_count(columns) * _ENTRY.size + _CHECKSUM.size
 
 
-def is_intact(section: Section, data: bytes) -> bool:
+def is_intact(section: ChunkSection, data: bytes) -> bool:
     """Whether these are the bytes of a section."""
     return len(data) == section.size and zlib.crc32(data) == section.checksum
 

@@ -1,20 +1,23 @@
-"""Reads a file of chunks, also while it grows."""
+"""Reads a file of chunks, also while it grows.
+
+Decoded chunks, up to a limit: the least recently used are dropped.
+"""
 
 from __future__ import annotations
 
 import os
+from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from math import inf
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from railbed.model.meters import MISSING
-from railbed.store.series.cache import ArrayCache
 from railbed.store.series.chunk import (
     FIRST_GROUP,
     GROUP,
@@ -30,12 +33,43 @@ from railbed.store.series.chunk import (
     is_intact,
     read_head,
 )
-from railbed.store.series.data import Floats, Integers
 from railbed.store.series.files import FOR_READING, read_at
+from railbed.store.series.rates import Floats, Integers
+
+MOST_BYTES = 256 << 20
+
+T = TypeVar("T", bound=np.generic)
+
+
+class ArrayCache:
+    """Arrays by key, each joined from the chunks of a block, to which chunks may be added."""
+
+    def __init__(self, most_bytes: int = MOST_BYTES) -> None:
+        self._most_bytes = most_bytes
+        self._bytes = 0
+        self._arrays: OrderedDict[Hashable, tuple[int, NDArray[Any]]] = OrderedDict()
+
+    def extended(
+        self, key: Hashable, chunks: Sequence[Chunk], decode: Callable[[Chunk], NDArray[T]], *, axis: int
+    ) -> NDArray[T]:
+        """Return the decoded chunks of a block as one array; only new chunks are decoded."""
+        count, array = self._arrays.pop(key, (0, None))
+        if array is not None and count == len(chunks):
+            self._arrays[key] = count, array
+            return array
+        parts = [] if array is None else [array]
+        parts += [decode(chunk) for chunk in chunks[count:]]
+        joined: NDArray[T] = np.concatenate(parts, axis=axis)
+        self._bytes += joined.nbytes - (0 if array is None else array.nbytes)
+        self._arrays[key] = len(chunks), joined
+        while self._bytes > self._most_bytes and len(self._arrays) > 1:
+            _, (_, dropped) = self._arrays.popitem(last=False)
+            self._bytes -= dropped.nbytes
+        return joined
+
 
 BLOCK = 64
 """Chunks that are decoded and cached together."""
-T = TypeVar("T", bound=np.generic)
 
 Block = tuple[int, Sequence[Chunk]]
 """Chunks that follow each other, and the index of the first."""

@@ -1,20 +1,30 @@
-"""The files of `series/`: their names, and the layout of a table."""
+"""The files of `series/`: their names, and the layout of a table.
+
+A row: the time, the values and a checksum, each 64 bits wide.
+
+Reads a file of rows, also while it grows.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import re
+import struct
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from railbed.errors import UsageError, os_reason
 from railbed.model.meters import SeriesKey
 from railbed.model.private import for_us_alone
 from railbed.store.run import PRIVATE, write_atomically
+from railbed.store.series.rates import Floats, Integers
 
 FOR_READING = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 MOST_SERIES = 1 << 16
@@ -152,3 +162,107 @@ def explain_failure(folder: Path) -> Iterator[None]:
             f"cannot store the samples in {folder}: {os_reason(error)}",
             hint="free some disk space, run in a folder that you can write to, or set RAILBED_RUNS",
         ) from error
+
+
+Buffer = bytes | bytearray
+_UNSIGNED = (1 << 64) - 1
+
+
+class RowFormat:
+    """Packs and checks the rows of a table."""
+
+    def __init__(self, columns: int, checksum: int) -> None:
+        self.columns = columns
+        self.size = 8 * (columns + 2)
+        self._checksum = checksum
+        self._struct = struct.Struct(f"<d{columns}q")
+
+    def pack(self, time: float, values: Sequence[int]) -> bytes:
+        """Return a row; counters beyond 63 bits are stored as the same bits."""
+        try:
+            body = self._struct.pack(time, *values)
+        except struct.error:
+            if len(values) != self.columns:
+                raise ValueError(f"{len(values)} values for {self.columns} series") from None
+            body = self._struct.pack(time, *map(_signed, values))
+        return body + zlib.crc32(body, self._checksum).to_bytes(8, "little")
+
+    def valid(self, data: Buffer, size: int) -> NDArray[np.bool_]:
+        """Return for each complete row whether it is undamaged."""
+        count, body, checksum = size // self.size, self.size - 8, self._checksum
+        with memoryview(data) as view:
+            computed = [
+                zlib.crc32(view[start : start + body], checksum) for start in range(0, count * self.size, self.size)
+            ]
+        return np.asarray(self._words(data, count)[:, -1].view("<u8") == np.array(computed, np.uint64), np.bool_)
+
+    def unpack(self, data: Buffer, size: int) -> tuple[Floats, Integers]:
+        """Return times, and values as a matrix of rows and columns; both are views of the data."""
+        words = self._words(data, size // self.size)
+        return words[:, 0].view("<f8"), words[:, 1:-1]
+
+    def _words(self, data: Buffer, count: int) -> Integers:
+        width = self.columns + 2
+        return np.frombuffer(data, "<i8", count * width).reshape(count, width)
+
+
+def _signed(value: int) -> int:
+    value &= _UNSIGNED
+    return value - (1 << 64) if value >> 63 else value
+
+
+PART = 256
+"""Rows that are read at once."""
+
+
+class RowFile:
+    """The undamaged rows of a file, as far as they were written when it was read."""
+
+    def __init__(self, path: Path, row_format: RowFormat) -> None:
+        self.times: Floats = np.empty(0)
+        self.columns: Integers = np.empty((row_format.columns, 0), np.int64)
+        self.damaged = 0
+        self._path = path
+        self._format = row_format
+        self._end = 0
+
+    def refresh(self) -> bool:
+        """Read the rows that are new; return whether there are any."""
+        try:
+            descriptor = os.open(self._path, FOR_READING)
+        except OSError:
+            return False
+        try:
+            count = (os.fstat(descriptor).st_size - self._end) // self._format.size
+            return count > 0 and self._read(descriptor, count)
+        except OSError:
+            return False
+        finally:
+            os.close(descriptor)
+
+    def _read(self, descriptor: int, count: int) -> bool:
+        times, columns, valid = (
+            np.empty(count),
+            np.empty((len(self.columns), count), np.int64),
+            np.zeros(count, np.bool_),
+        )
+        # In parts that stay in the processor's cache while they are checked and turned into columns.
+        buffer = bytearray(min(count, PART) * self._format.size)
+        for start in range(0, count, PART):
+            size = os.preadv(descriptor, [buffer], self._end + start * self._format.size)
+            part_times, values = self._format.unpack(buffer, size)
+            part = slice(start, min(start + len(part_times), count))
+            length = part.stop - part.start
+            times[part], columns[:, part] = part_times[:length], values[:length].T
+            valid[part] = self._format.valid(buffer, size)[:length] & np.isfinite(times[part])
+        if not valid.any():
+            return False
+        # Damaged rows at the end may be one that is being written.
+        count = int(np.flatnonzero(valid)[-1]) + 1
+        self._end += count * self._format.size
+        if not valid.all():
+            self.damaged += count - int(valid.sum())
+            times, columns = times[valid], columns[:, valid]
+        self.times = np.concatenate((self.times, times)) if len(self.times) else times
+        self.columns = np.concatenate((self.columns, columns), axis=1) if self.columns.size else columns
+        return True

@@ -10,12 +10,11 @@ import numpy as np
 
 from railbed.model.meters import SeriesKey
 from railbed.store.run import SERIES
-from railbed.store.series.cache import ArrayCache
-from railbed.store.series.data import SECONDS, Floats, Rollup, Samples, Span, meter_of
+from railbed.store.series.chunkfile import ArrayCache
 from railbed.store.series.files import list_files, read_layout
-from railbed.store.series.join import Order, joined, order_of
+from railbed.store.series.rates import SECONDS, Floats, Rollup, Samples, Span, meter_of
 from railbed.store.series.rollups import merge, of_samples
-from railbed.store.series.table import Table
+from railbed.store.series.table import SampleOrder, SeriesTable, joined, order_of
 
 
 class SeriesReader:
@@ -28,10 +27,10 @@ class SeriesReader:
     def __init__(self, run_folder: Path) -> None:
         self._folder = run_folder / SERIES
         self._cache = ArrayCache()
-        self._tables: dict[int, Table] = {}
+        self._tables: dict[int, SeriesTable] = {}
         self._unreadable: set[int] = set()
-        self._places: dict[SeriesKey, list[tuple[Table, int]]] = {}
-        self._orders: dict[tuple[int, ...], Order] = {}
+        self._places: dict[SeriesKey, list[tuple[SeriesTable, int]]] = {}
+        self._orders: dict[tuple[int, ...], SampleOrder] = {}
         self.refresh()
 
     @property
@@ -56,7 +55,7 @@ class SeriesReader:
         if layout is None:
             self._unreadable.add(number)
             return False
-        table = self._tables[number] = Table(self._folder, number, layout, self._cache)
+        table = self._tables[number] = SeriesTable(self._folder, number, layout, self._cache)
         for column, series in enumerate(layout.series):
             self._places.setdefault(series, []).append((table, column))
         return True
@@ -83,7 +82,7 @@ class SeriesReader:
                 return table.samples(column, start, end)
         return joined(places, self._order([table for table, _ in places]), start, end)
 
-    def _order(self, tables: Sequence[Table]) -> Order:
+    def _order(self, tables: Sequence[SeriesTable]) -> SampleOrder:
         key = tuple(table.number for table in tables)
         if key not in self._orders:
             self._orders[key] = order_of(tables)
@@ -102,7 +101,7 @@ class SeriesReader:
         minutes = Rollup(times[order], low[order], high[order], mean[order])
         return merge(minutes, weights[order], SECONDS[span])[0]
 
-    def _parts(self, table: Table, column: int, series: SeriesKey, *, by_hour: bool) -> tuple[Floats, ...]:
+    def _parts(self, table: SeriesTable, column: int, series: SeriesKey, *, by_hour: bool) -> tuple[Floats, ...]:
         """Return times, low, high, mean and weights of the hours or minutes of a table, including the current one."""
         times, rows, rollups = table.rollups(column, by_hour=by_hour)
         last = table.last_in_chunks

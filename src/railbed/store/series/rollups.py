@@ -1,15 +1,22 @@
-"""Lowest, highest and mean value of a minute, and of hours and days from minutes."""
+"""Lowest, highest and mean value of a minute, and of hours and days from minutes.
+
+The roll-ups of complete hours, so that a chart of weeks does not read every minute.
+
+They are rows of their own file: the time of the hour, the numbers of its first and last chunk, the number of rows in
+them, and the roll-up of every series. An hour that is missing here is computed from the chunks.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 
 from railbed.model.meters import MISSING, Meter, SeriesKey
 from railbed.store.series.chunk import Rollups
-from railbed.store.series.data import Floats, Integers, Rollup, Samples, by_time, meter_of
-from railbed.store.series.rates import is_gap, values_of
+from railbed.store.series.files import RowFile, RowFormat
+from railbed.store.series.rates import SECONDS, Floats, Integers, Rollup, Samples, by_time, is_gap, meter_of, values_of
 
 
 class MinuteRollup:
@@ -89,3 +96,63 @@ def merge(parts: Rollup, weights: Floats, seconds: float) -> tuple[Rollup, Float
     means = np.where(total > 0, sums / np.where(total > 0, total, 1.0), np.nan)
     low, high = np.fmin.reduceat(parts.low, begins), np.fmax.reduceat(parts.high, begins)
     return Rollup(spans[begins] * seconds, low, high, means), total
+
+
+HEAD = 3
+HOUR = SECONDS["hour"]
+
+
+def hour_format(columns: int, checksum: int) -> RowFormat:
+    """Return the format of the rows for a table with so many series."""
+    return RowFormat(HEAD + (3 * columns + 1) // 2, checksum)
+
+
+class HourRollup:
+    """Collects the roll-ups of chunks, and returns a row when an hour is complete."""
+
+    def __init__(self, columns: int, checksum: int) -> None:
+        self._format = hour_format(columns, checksum)
+        self._hour = -1.0
+        self._numbers: list[int] = []
+        self._rows: list[int] = []
+        self._rollups: list[Rollups] = []
+
+    def add(self, number: int, time: float, rows: int, rollup: Rollups) -> bytes:
+        """Add a chunk; return the hour before it, as a row, if it is the first of another one."""
+        hour = time // HOUR * HOUR
+        row = self._row() if self._numbers and (hour != self._hour or number != self._numbers[-1] + 1) else b""
+        if row or not self._numbers:
+            self._hour, self._numbers, self._rows, self._rollups = hour, [], [], []
+        self._numbers.append(number)
+        self._rows.append(rows)
+        self._rollups.append(rollup)
+        return row
+
+    def _row(self) -> bytes:
+        weights = np.array(self._rows, np.float64)
+        rollup = combine(np.stack(self._rollups), weights).astype("<f4").reshape(-1)
+        words = np.concatenate((rollup, np.zeros(len(rollup) % 2, "<f4"))).view("<i8")
+        return self._format.pack(self._hour, [self._numbers[0], self._numbers[-1], sum(self._rows), *words.tolist()])
+
+
+class HourFile:
+    """The hours of a table that are complete."""
+
+    def __init__(self, path: Path, columns: int, checksum: int) -> None:
+        self._rows = RowFile(path, hour_format(columns, checksum))
+        self._columns = columns
+        self.covered: set[int] = set()
+        """Numbers of the chunks whose hours are here."""
+
+    def refresh(self) -> None:
+        """Read the hours that are new."""
+        before = len(self._rows.times)
+        if self._rows.refresh():
+            for first, last in self._rows.columns[:2, before:].T.tolist():
+                self.covered.update(range(max(0, first), min(last, first + 10_000) + 1))
+
+    def column(self, column: int) -> tuple[Floats, Integers, Rollups]:
+        """Return the times of the hours, their numbers of rows, and the roll-ups of a column."""
+        places = [divmod(kind * self._columns + column, 2) for kind in range(3)]
+        parts = [np.ascontiguousarray(self._rows.columns[HEAD + word]).view("<f4")[half::2] for word, half in places]
+        return self._rows.times, self._rows.columns[2], np.stack(parts)

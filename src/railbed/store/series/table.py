@@ -1,8 +1,14 @@
-"""Reads the rows and chunks of a table as one."""
+"""Reads the rows and chunks of a table as one.
+
+A series that is in several tables, since the list of a device's series changed, as one sequence.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from enum import Enum, auto
+from itertools import pairwise
+from math import inf
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,14 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from railbed.model.meters import SeriesKey
-from railbed.store.series.cache import ArrayCache
 from railbed.store.series.chunk import Rollups
-from railbed.store.series.chunkfile import Block, ChunkFile
-from railbed.store.series.data import Floats, Integers, Samples
-from railbed.store.series.files import Layout, chunks_path, hours_path, rows_path
-from railbed.store.series.hours import HourFile
-from railbed.store.series.rowfile import RowFile
-from railbed.store.series.rows import RowFormat
+from railbed.store.series.chunkfile import ArrayCache, Block, ChunkFile
+from railbed.store.series.files import Layout, RowFile, RowFormat, chunks_path, hours_path, rows_path
+from railbed.store.series.rates import Floats, Integers, Samples, by_time
+from railbed.store.series.rollups import HourFile
 
 MOST_WINDOWS = 16
 
@@ -48,7 +51,7 @@ class _Rolled(NamedTuple):
     rows: Integers
 
 
-class Table:
+class SeriesTable:
     """A table of a run, as far as it can be read."""
 
     def __init__(self, folder: Path, number: int, layout: Layout, cache: ArrayCache) -> None:
@@ -185,3 +188,40 @@ def _select(
     inside = np.flatnonzero((times[order] >= start) & (times[order] <= end))
     order = order[inside[0] : inside[-1] + 1] if len(inside) else order[:0]
     return times[order], order
+
+
+class SampleOrder(Enum):
+    """What shows the order in which the samples of several tables were taken."""
+
+    TIMES = auto()
+    """Only their times: each table counted its own minutes, as those of another writer do."""
+    NUMBERS = auto()
+    """The numbers of their minutes, whose times grow."""
+    NUMBERS_ALONE = auto()
+    """The numbers of their minutes; a clock was set back, so that times overlap."""
+
+
+def order_of(tables: Sequence[SeriesTable]) -> SampleOrder:
+    """Return what shows the order of samples in these tables of a device."""
+    spans = sorted(span for table in tables for span in table.spans())
+    if any(span.number == following.number for span, following in pairwise(spans)):
+        return SampleOrder.TIMES
+    is_set_back = any(span.last > following.first for span, following in pairwise(spans))
+    return SampleOrder.NUMBERS_ALONE if is_set_back else SampleOrder.NUMBERS
+
+
+def joined(places: Sequence[tuple[SeriesTable, int]], order: SampleOrder, start: float, end: float) -> Samples:
+    """Return the samples of columns of several tables between two times, in the order in which they were taken.
+
+    After a clock was set back, samples outside that were taken in between are returned as well.
+    """
+    window = (-inf, inf) if order is SampleOrder.NUMBERS_ALONE else (start, end)
+    parts = [table.samples(column, *window) for table, column in places]
+    times, values = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    if order is SampleOrder.TIMES:
+        return Samples(*by_time(times, values))
+    place = np.argsort(np.concatenate([table.numbers(*window) for table, _ in places]), kind="stable")
+    inside = np.flatnonzero((times[place] >= start) & (times[place] <= end))
+    if order is SampleOrder.NUMBERS_ALONE:
+        place = place[inside[0] : inside[-1] + 1] if len(inside) else place[:0]
+    return Samples(times[place], values[place])

@@ -19,6 +19,7 @@ from railbed.store.series.chunk import MOST_ROWS, encode
 from railbed.store.series.files import (
     AppendedFile,
     Layout,
+    RowFormat,
     chunks_path,
     explain_failure,
     hours_path,
@@ -27,9 +28,7 @@ from railbed.store.series.files import (
     write_at,
     write_layout,
 )
-from railbed.store.series.hours import HourRollup
-from railbed.store.series.rollups import MinuteRollup
-from railbed.store.series.rows import RowFormat
+from railbed.store.series.rollups import HourRollup, MinuteRollup
 
 CHUNK_SECONDS = 60.0
 

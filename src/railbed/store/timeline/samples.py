@@ -17,7 +17,7 @@ LATE_SECONDS = 3.0
 """Samples arrive this late at most; an interval of a run in progress is complete after that."""
 
 
-class Samples:
+class SampledMeasurements:
     """The samples of a run as measurements: the mean of each interval and, if it differs, the highest value."""
 
     def __init__(self, timeline: Timeline, interval: float) -> None:

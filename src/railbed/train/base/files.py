@@ -1,8 +1,14 @@
-"""The text files in a model's folder. Everything in them is foreign: bounded and checked."""
+"""The text files in a model's folder. Everything in them is foreign: bounded and checked.
+
+Reads the headers of safetensors files: names, types and shapes of tensors, without their values.
+"""
 
 from __future__ import annotations
 
 import json
+import math
+import struct
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -63,3 +69,71 @@ def _read(path: Path, limit: int) -> bytes:
     if len(data) > limit:
         raise ModelError(f"{path} is larger than {limit >> 20} MiB: it is not what its name says")
     return data
+
+
+HEADER_BYTES = 100_000_000
+"""The largest header that the format allows."""
+BITS = {
+    "F64": 64,
+    "I64": 64,
+    "U64": 64,
+    "F32": 32,
+    "I32": 32,
+    "U32": 32,
+    "F16": 16,
+    "BF16": 16,
+    "I16": 16,
+    "U16": 16,
+    "F8_E4M3": 8,
+    "F8_E5M2": 8,
+    "I8": 8,
+    "U8": 8,
+    "BOOL": 8,
+}
+"""Types of values, and their size in bits."""
+
+
+@dataclass(frozen=True, slots=True)
+class TensorShape:
+    """Type and shape of a tensor in a file."""
+
+    dtype: str
+    shape: tuple[int, ...]
+
+    @property
+    def values(self) -> int:
+        """Return the number of values."""
+        return math.prod(self.shape)
+
+
+def read_header(path: Path) -> dict[str, TensorShape]:
+    """Return the tensors of a safetensors file by name; raise ModelError if its header is invalid."""
+    try:
+        size = path.stat().st_size
+        with path.open("rb") as file:
+            (length,) = struct.unpack("<Q", file.read(8))
+            if length > min(HEADER_BYTES, size - 8):
+                raise ValueError("its header is longer than the file")
+            header = json.loads(file.read(length))
+        if not isinstance(header, dict):
+            raise TypeError("its header is not a JSON object")
+        header.pop("__metadata__", None)
+        return {name: _tensor(entry, size - 8 - length) for name, entry in header.items()}
+    except OSError as error:
+        raise ModelError(f"{path} cannot be read: {os_reason(error)}") from None
+    except (ValueError, KeyError, TypeError, RecursionError, struct.error) as error:
+        raise ModelError(f"{path} is not a safetensors file: {error}", hint="was it copied completely?") from None
+
+
+def _tensor(entry: dict[str, object], data_bytes: int) -> TensorShape:
+    """Return a tensor's entry; its values must lie in the file."""
+    dtype, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
+    if not isinstance(dtype, str) or not isinstance(shape, list) or not isinstance(offsets, list):
+        raise TypeError("an entry of its header has the wrong type")
+    if len(offsets) != 2 or not all(type(number) is int and number >= 0 for number in (*shape, *offsets)):
+        raise ValueError("the offsets of a tensor are not whole numbers")
+    start, end = offsets
+    tensor = TensorShape(dtype, tuple(shape))
+    if start > end or end > data_bytes or tensor.values * BITS[dtype] != 8 * (end - start):
+        raise ValueError("the offsets of a tensor do not match its size")
+    return tensor

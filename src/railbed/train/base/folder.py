@@ -16,8 +16,7 @@ from typing import Any
 
 from railbed.errors import ModelError, os_reason
 from railbed.launch.files.guard import content_hash
-from railbed.train.base.files import CONFIG, GENERATION, is_folder, read_json
-from railbed.train.base.headers import TensorShape, read_header
+from railbed.train.base.files import CONFIG, GENERATION, TensorShape, is_folder, read_header, read_json
 
 INDEX, INDEX_BYTES = "model.safetensors.index.json", 64 << 20
 SUFFIXES = (".safetensors", ".json", ".jinja", ".txt", ".model")

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Literal
 
 from railbed.errors import ModelError
+from railbed.train.base.files import TensorShape
 from railbed.train.base.folder import ModelFolder
-from railbed.train.base.headers import TensorShape
 
 
 def target_names(folder: ModelFolder, wanted: Literal["auto"] | Sequence[str]) -> tuple[str, ...]:

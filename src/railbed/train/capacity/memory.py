@@ -8,16 +8,15 @@ from typing import Any
 
 from railbed.errors import UserError
 from railbed.fleet import Fleet, read_facts
-from railbed.model import events
+from railbed.model import events, text
 from railbed.model.cluster import Cluster, Node
 from railbed.model.probe import Probe
 from railbed.model.reading import DeviceFacts, Known
 from railbed.model.record import Event, Record
-from railbed.model.text import amount
 from railbed.probes import gpu, memory
 from railbed.train.capacity.estimate import GPU_MEMORY_USED, MemoryEstimate, micro_limit
 from railbed.train.capacity.estimate import memory as estimate
-from railbed.train.capacity.vocabulary import with_vocabulary
+from railbed.train.capacity.fit import with_vocabulary
 from railbed.train.data.sampling import deal, pieces
 from railbed.train.precision import BF16_CAPABILITY, VALUE_BYTES, Format, Precision, format_of_card
 from railbed.train.recipe import Recipe
@@ -143,11 +142,11 @@ def refusal(fit: Fit) -> str:
     """Return a sentence, with numbers, about a model that is too big."""
     need, room = fit.need, fit.room
     who = "a rank needs" if room.gpu or room.ranks == 1 else f"its {room.ranks} ranks need"
-    usable = amount.size(room.usable)
+    usable = text.size(room.usable)
     has = f"{usable} of its {room.device} are usable" if room.gpu else f"{usable} are free"
-    state, activations = amount.size(need.state), amount.size(need.activations)
+    state, activations = text.size(need.state), text.size(need.activations)
     return (
-        f"the model is too big for {room.node}: {who} about {amount.size(fit.needed)}, and {has} ({need.parameters:,} "
+        f"the model is too big for {room.node}: {who} about {text.size(fit.needed)}, and {has} ({need.parameters:,} "
         f"parameters: each rank needs {state} for them and the optimiser, {activations} for a micro-batch of "
         f"{fit.micro})"
     )
@@ -180,8 +179,8 @@ def _estimate(fits: Sequence[Fit]) -> Event:
     others = f", the tightest of {len(fits)} nodes" if len(fits) > 1 else ""
     ranks = "a rank" if room.gpu or room.ranks == 1 else f"{room.ranks} ranks"
     return events.MemoryEstimated(
-        message=f"{need.parameters:,} parameters; {ranks} will take about {amount.size(tightest.needed)} of "
-        f"{amount.size(room.usable)} {f'on a {room.device}' if room.gpu else 'free memory'} of {room.node}{others}",
+        message=f"{need.parameters:,} parameters; {ranks} will take about {text.size(tightest.needed)} of "
+        f"{text.size(room.usable)} {f'on a {room.device}' if room.gpu else 'free memory'} of {room.node}{others}",
         parameters=need.parameters,
         nodes={fit.room.node: _node(fit) for fit in fits},
     )

@@ -20,14 +20,13 @@ from pathlib import Path
 
 from railbed.errors import CheckpointDamaged, DataError, os_reason
 from railbed.model.private import make_private
-from railbed.model.text.amount import plural
+from railbed.model.text import plural
 from railbed.store.cache import refuse_foreign, refuse_planted
 from railbed.train.base.files import CHAT_TEMPLATE, TOKENIZER, TOKENIZER_CONFIG
 from railbed.train.data import tokenizer as bpe
-from railbed.train.data.interruptible import run_interruptibly
-from railbed.train.data.report import Report
+from railbed.train.data.rows import write_windows
 from railbed.train.data.sampling import window_count
-from railbed.train.data.windows import write_windows
+from railbed.train.data.tokenizer import Report, run_interruptibly
 from railbed.train.recipe import Data, Recipe
 from railbed.train.state.checkpoints import Written, seal, sealed, write_synced
 

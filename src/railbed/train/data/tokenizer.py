@@ -1,11 +1,17 @@
-"""Text to tokens and back: a byte-level BPE trained on the text itself, or the user's own tokenizer."""
+"""Text to tokens and back: a byte-level BPE trained on the text itself, or the user's own tokenizer.
+
+Runs work that computes outside Python, such as training a tokenizer, so that Ctrl-C and `kill` end it at once.
+
+How work that takes a while reports how far it is.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from railbed.errors import DataError, ToolMissing
 from railbed.model.requirements import install_extra
@@ -92,3 +98,52 @@ def encoded(folder: Path, text: str) -> list[int]:
 def decoded(folder: Path, tokens: Sequence[int]) -> str:
     """Return tokens as text, by the tokenizer in a folder of prepared data; unknown tokens are left out."""
     return str(opened(folder).decode(list(tokens), skip_special_tokens=True))
+
+
+Report = Callable[[str, int, int], None]
+"""Receives the current activity, how much of it is done, and the total; 0 of 0 if unknown."""
+
+
+T = TypeVar("T")
+POLL_SECONDS, GRACE_SECONDS = 0.2, 1.0
+"""How often signals are handled, and how long work that was given up may take to stop writing files."""
+
+
+class _GivenUp(BaseException):
+    """Raised in the thread once nobody waits for its result."""
+
+
+def run_interruptibly(work: Callable[[Report], T], report: Report) -> T:
+    """Return the result of work that is given a function to report to; raise what it raises.
+
+    Python handles signals in its main thread only, and only between two of its own instructions: the work has a thread
+    of its own, which ends with the process if the caller is interrupted.
+    """
+    results: list[T] = []
+    errors: list[BaseException] = []
+    given_up = threading.Event()
+
+    def checked_report(what: str, done: int, total: int) -> None:
+        if given_up.is_set():
+            raise _GivenUp
+        report(what, done, total)
+
+    def run() -> None:
+        try:
+            results.append(work(checked_report))
+        except BaseException as error:  # raised again where somebody waits
+            errors.append(error)
+
+    thread = threading.Thread(target=run, name="interruptible", daemon=True)
+    try:
+        thread.start()
+        while thread.is_alive():
+            thread.join(POLL_SECONDS)
+    except BaseException:
+        given_up.set()
+        if thread.is_alive():
+            thread.join(GRACE_SECONDS)
+        raise
+    if errors:
+        raise errors[0]
+    return results[0]

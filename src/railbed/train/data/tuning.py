@@ -19,9 +19,8 @@ from railbed.train.base.folder import ModelFolder, read_folder
 from railbed.train.data import tokenizer as bpe
 from railbed.train.data.chat import ChatTemplate, special_tokens
 from railbed.train.data.examples import SUFFIX, Example, ExampleReader
-from railbed.train.data.report import Report
-from railbed.train.data.rows import Document, DocumentStore, RowWriter, pack
-from railbed.train.data.windows import counted, pieces_of
+from railbed.train.data.rows import Document, DocumentStore, RowWriter, counted, pack, pieces_of
+from railbed.train.data.tokenizer import Report
 from railbed.train.recipe import Recipe
 
 if TYPE_CHECKING:

@@ -12,14 +12,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from railbed.launch.fabric import NodeFabric
-from railbed.launch.protocol import Message
+from railbed.launch.messages import Message
 from railbed.model import events
 from railbed.model.cluster import Cluster
 from railbed.model.record import Finding, Measurement, Record
-from railbed.model.span import Range
-from railbed.train.network.proof import NodeTraffic, node_traffic
-from railbed.train.network.sent_bytes import CounterReading, SentBytes, sent_between
-from railbed.train.network.verdict import finding, in_short
+from railbed.model.statistics import Range
+from railbed.train.network.tcp import CounterReading, SentBytes, sent_between
+from railbed.train.network.verdict import NodeTraffic, finding, in_short, node_traffic
 
 RDMA_ENGINES = ("nccl", "mpi")
 """Requesting one of these by name, on a cluster with RDMA, means that TCP is a failure."""

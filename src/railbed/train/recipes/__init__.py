@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from railbed.errors import RecipeError, UserError
-from railbed.model.text.paths import exists, expand_home, is_file
+from railbed.model.text import exists, expand_home, is_file
 from railbed.train.base.files import CONFIG
 from railbed.train.base.folder import ModelFolder
 from railbed.train.models.pretrained import PretrainedSettings

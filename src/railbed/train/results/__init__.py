@@ -2,8 +2,7 @@
 
 Read `program.py` first.
 
-sources    the weights of a run on its nodes
-program    starts a program of `worker/results` on a node, and reads its messages
-transfer   fetches a folder from a node
-adapter    the settings of an adapter's folder, and the model below it
+sources  the weights of a run on its nodes
+program  starts a program of `worker/results` on a node, and reads its messages; fetches a folder from a node
+adapter  the settings of an adapter's folder, and the model below it
 """

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from railbed.errors import ModelError
-from railbed.model.text.paths import is_file
+from railbed.model.text import is_file
 from railbed.train.base.adapter import CONFIG as ADAPTER
 from railbed.train.base.adapter import NOTES
 from railbed.train.base.adapter import WEIGHTS as ADAPTER_WEIGHTS

@@ -13,10 +13,10 @@ from railbed.errors import CheckpointDamaged, DeviceError, Unreachable, UsageErr
 from railbed.fleet import Fleet
 from railbed.launch.files.client import file_client
 from railbed.launch.files.ship import ARCHIVE, module_command, own_code, ship
-from railbed.launch.protocol import decode
+from railbed.launch.messages import decode
 from railbed.model.cluster import Cluster
-from railbed.model.text.amount import plural
-from railbed.train.results.transfer import temporary_folder
+from railbed.model.text import plural
+from railbed.train.results.program import temporary_folder
 from railbed.train.state.checkpoints import MANIFEST
 from railbed.transport.base import Command
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from railbed.errors import CheckpointDamaged, DeviceError, RailbedError, UsageError
 from railbed.fleet import Fleet
-from railbed.launch.protocol import decode
+from railbed.launch.messages import decode
 from railbed.model import events
 from railbed.model.record import Event
 from railbed.train.ranks import KnownCheckpoints

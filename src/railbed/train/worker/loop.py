@@ -13,9 +13,9 @@ from typing import Literal
 
 import torch
 
-from railbed.collective.base import Collective
 from railbed.collective.choose import EngineChoice
 from railbed.collective.connect import connect
+from railbed.collective.group import Collective
 from railbed.collective.rendezvous import Rendezvous, alarm_to
 from railbed.errors import DataError, RankFailed, os_reason
 from railbed.launch.messages import Messages
@@ -23,13 +23,9 @@ from railbed.train.recipe import Recipe
 from railbed.train.spec import TrainSpec
 from railbed.train.state.checkpoints import folder_of
 from railbed.train.worker import optimiser as adamw
-from railbed.train.worker.allocator import keep_freed_memory
-from railbed.train.worker.evaluate import validation_loss
-from railbed.train.worker.hardware import choose, device_of
-from railbed.train.worker.io.corpus import Corpus
-from railbed.train.worker.io.export import export, export_adapter
-from railbed.train.worker.io.origin import origin_of
-from railbed.train.worker.io.rowfile import open_tokens
+from railbed.train.worker.hardware import TYPES, choose, device_of, keep_freed_memory
+from railbed.train.worker.io.corpus import Corpus, open_tokens
+from railbed.train.worker.io.export import export, export_adapter, origin_of
 from railbed.train.worker.io.saver import Saver
 from railbed.train.worker.memory import MicroBatches, is_out_of_memory, savings
 from railbed.train.worker.models.base import BuildOptions, LanguageModel, build_model
@@ -37,9 +33,8 @@ from railbed.train.worker.models.sample import generate
 from railbed.train.worker.observe.counters import CounterReporter
 from railbed.train.worker.observe.progress import ProgressReporter
 from railbed.train.worker.parallel.choose import strategy_of
-from railbed.train.worker.precision import TYPES
 from railbed.train.worker.rebalance import Rebalancer
-from railbed.train.worker.schedule import Schedule
+from railbed.train.worker.schedule import Schedule, validation_loss
 from railbed.train.worker.step import Stepper, StepResult
 from railbed.train.worker.traffic import run_traffic
 

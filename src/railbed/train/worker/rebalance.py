@@ -7,10 +7,9 @@ from statistics import median
 import torch
 
 from railbed.launch.messages import Messages
-from railbed.train.shares.balance import Balance, Cost, Split
-from railbed.train.shares.wording import cost_words, split_words
+from railbed.train.shares import Balance, Cost, Split, cost_words, split_words
 from railbed.train.spec import TrainSpec
-from railbed.train.worker.io.state import State
+from railbed.train.worker.io.saver import State
 from railbed.train.worker.step import Stepper, StepResult
 
 OWN_WORK = ("data", "forward", "backward")

@@ -16,8 +16,7 @@ from railbed.train.data.sampling import deal, deal_by_size, key_of, window_of
 from railbed.train.recipe import Recipe
 from railbed.train.worker import optimiser as adamw
 from railbed.train.worker.io.corpus import Corpus
-from railbed.train.worker.lossscale import LossScale
-from railbed.train.worker.memory import MicroBatches, is_out_of_memory
+from railbed.train.worker.memory import LossScale, MicroBatches, is_out_of_memory
 from railbed.train.worker.observe.clock import StepTimer
 from railbed.train.worker.parallel.strategy import Strategy
 
@@ -32,7 +31,7 @@ class StepResult:
     numbers: torch.Tensor
     """The norm of the gradients, and the sums over all ranks; in main memory once the timer has ended."""
     clock: StepTimer
-    part: Part
+    part: StepShare
     """What this rank computed of the global batch."""
     sent_bytes: int
     reduced_bytes: int
@@ -51,7 +50,7 @@ class StepResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class StepShare:
     """A rank's part of the global batch of a step."""
 
     mine: range
@@ -83,18 +82,20 @@ class Stepper:
     micro: MicroBatches
     scale: LossScale = field(default_factory=LossScale)
 
-    def part(self, step: int) -> Part:
+    def part(self, step: int) -> StepShare:
         """Return this rank's part of the global batch of a step, counted from 0."""
         rank, count = self.strategy.collective.rank, self.settings.batch.sequences
         context = self.settings.model.context
         if not self.settings.model.has_rows:
             mine = deal(count, self.shares)[rank]
             tokens, total = len(mine) * context, count * context
-            return Part(mine=mine, windows=self._windows(step, mine), tokens=tokens, global_tokens=total, trained=total)
+            return StepShare(
+                mine=mine, windows=self._windows(step, mine), tokens=tokens, global_tokens=total, trained=total
+            )
         windows = self._windows(step, range(count))
         sizes = self.tokens.sizes(windows) or [context] * count
         mine = deal_by_size(sizes, self.shares)[rank]
-        return Part(
+        return StepShare(
             mine=mine,
             windows=windows[mine.start : mine.stop],
             tokens=sum(sizes[mine.start : mine.stop]),
@@ -151,7 +152,7 @@ class Stepper:
             scale=factor if self.scale.is_used else None,
         )
 
-    def _learn_all(self, step: int, part: Part, micro_batches: Sequence[range], clock: StepTimer) -> torch.Tensor:
+    def _learn_all(self, step: int, part: StepShare, micro_batches: Sequence[range], clock: StepTimer) -> torch.Tensor:
         """Add the gradients of this rank's sequences; return their part of the loss."""
         largest = max((len(micro) for micro in micro_batches), default=0)
         before, last = micro_batches[:-1], micro_batches[-1] if micro_batches else range(0)
@@ -169,7 +170,7 @@ class Stepper:
         return total / self.scale.factor
 
     def _learn(
-        self, step: int, part: Part, micro: range, clock: StepTimer, *, begins_sum: bool = False
+        self, step: int, part: StepShare, micro: range, clock: StepTimer, *, begins_sum: bool = False
     ) -> torch.Tensor:
         """Add the gradient of some sequences; return their part of the loss."""
         batch = self._batch(part, micro)
@@ -188,7 +189,7 @@ class Stepper:
             raise
         return loss.detach()
 
-    def _batch(self, part: Part, micro: range) -> tuple[torch.Tensor, ...]:
+    def _batch(self, part: StepShare, micro: range) -> tuple[torch.Tensor, ...]:
         """Return a micro-batch; a rank without work gets one token, so that it still participates in the sum."""
         if not micro:
             token = torch.zeros(1, 1, dtype=torch.int64, device=self.device)

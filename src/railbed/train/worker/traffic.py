@@ -10,7 +10,7 @@ import time
 import torch
 from torch import nn
 
-from railbed.collective.base import Collective
+from railbed.collective.group import Collective
 from railbed.launch.messages import Messages
 from railbed.train.recipe import Recipe
 from railbed.train.worker.observe.clock import StepTimer

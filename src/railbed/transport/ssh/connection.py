@@ -17,15 +17,15 @@ import asyncssh
 
 from railbed.errors import DeviceError, LoginRefused, ProgramRefused, Unreachable
 from railbed.model.cluster import Login
-from railbed.model.output import Output
-from railbed.model.text.paths import expand_home
+from railbed.model.reading import Output
+from railbed.model.text import expand_home
 from railbed.model.writers import distrust
 from railbed.transport.base import Command, Program, Target, Transport
 from railbed.transport.batch import CHUNK, run_batch
 from railbed.transport.secret import resolve
-from railbed.transport.ssh.command_line import SshCliTransport
 from railbed.transport.ssh.errors import LoginAttempt, explain
 from railbed.transport.ssh.login import SshAgent, key_files, query_agent
+from railbed.transport.ssh.switch import SshCliTransport
 
 CONNECT_SECONDS = 10.0
 CLOSE_SECONDS = 2.0

@@ -14,7 +14,7 @@ import asyncssh
 
 from railbed.errors import DeviceError, HostKeyChanged, HostKeyUnknown, LoginRefused, TimedOut, Unreachable
 from railbed.model.cluster import Login
-from railbed.model.text.paths import expand_home
+from railbed.model.text import expand_home
 from railbed.transport.ssh.login import SshAgent, key_error, offered
 
 SSH_PORT = 22

@@ -15,8 +15,7 @@ import asyncssh
 
 from railbed.errors import LoginRefused
 from railbed.model.cluster import Login
-from railbed.model.text.amount import plural
-from railbed.model.text.paths import expand_home
+from railbed.model.text import expand_home, plural
 from railbed.transport.secret import secret_place
 
 AGENT_SECONDS = 3.0

@@ -1,1 +1,1 @@
-"""Metrics for Prometheus: the newest sample of every device, as text. Read `exporter.py` first."""
+"""Metrics for Prometheus: the newest sample of every device, as text. Read `run.py` first."""

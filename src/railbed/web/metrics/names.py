@@ -2,6 +2,8 @@
 
 Prometheus expects base units, the unit at the end of the name, and `_total` after a counter. Things that are counted
 (packets, frames, changes) have no unit of their own.
+
+The labels of a series: names from the cluster file, so that a port is known by its node and rail everywhere.
 """
 
 from __future__ import annotations
@@ -10,7 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from railbed.model.meters import METERS, Meter
+from railbed.model.cluster import Cluster
+from railbed.model.meters import METERS, Meter, SeriesKey
 
 PREFIX = "railbed"
 BASE_UNITS = {
@@ -65,3 +68,32 @@ def _base_unit(meter: Meter) -> tuple[str, float]:
 
 METRICS: Mapping[str, Metric] = {name: metric_of(meter) for name, meter in METERS.items()}
 """Every metric by the name of its meter."""
+
+
+class MetricLabels:
+    """Labels for the series of a cluster. What a series does not have is absent, not empty."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._switches = frozenset(cluster.switches)
+        self._rails = {(node, port.netdev): port.rail for node, port in cluster.ports()}
+        self._ends = {
+            (name, port.name): (port.node, port.netdev)
+            for name, switch in cluster.switches.items()
+            for port in switch.ports
+        }
+
+    def of(self, series: SeriesKey) -> Mapping[str, str]:
+        """Return the labels of a series; a switch port has those of the node that is cabled to it."""
+        part = METRICS[series.meter].part
+        labels = {"port": series.port, part: series.part}
+        if series.device in self._switches:
+            node, netdev = self._ends.get((series.device, series.port), ("", ""))
+            labels |= {"switch": series.device, "node": node, "rail": self._rails.get((node, netdev), "")}
+        else:
+            labels |= {"node": series.device, "rail": self._rails.get((series.device, series.port), "")}
+        return {name: as_unicode(value) for name, value in labels.items() if name and value}
+
+
+def as_unicode(text: str) -> str:
+    """Replace what UTF-8 cannot represent: the name of an interface may be any bytes."""
+    return text.encode("utf-8", "replace").decode()

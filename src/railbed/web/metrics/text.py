@@ -15,12 +15,11 @@ from prometheus_client import Metric as Family
 from prometheus_client.registry import Collector
 
 from railbed.model.meters import MISSING, SeriesKey
-from railbed.web.metrics.labels import Labels
 from railbed.web.metrics.latest import DeviceValues
-from railbed.web.metrics.names import METRICS
+from railbed.web.metrics.names import METRICS, MetricLabels
 
 
-class Line(NamedTuple):
+class MetricLine(NamedTuple):
     """A line of the text, and where its value comes from."""
 
     start: str
@@ -30,20 +29,20 @@ class Line(NamedTuple):
     divisor: float
 
 
-class Section(NamedTuple):
+class MetricFamily(NamedTuple):
     """The lines of one metric."""
 
     head: str
-    lines: tuple[Line, ...]
+    lines: tuple[MetricLine, ...]
 
 
-class Text:
+class MetricsText:
     """Writes the values of devices; the template is made again when the series of a device change."""
 
-    def __init__(self, labels: Labels) -> None:
+    def __init__(self, labels: MetricLabels) -> None:
         self._labels = labels
         self._layouts: Mapping[str, tuple[SeriesKey, ...]] = {}
-        self._sections: tuple[Section, ...] = ()
+        self._sections: tuple[MetricFamily, ...] = ()
 
     def write(self, devices: Mapping[str, DeviceValues]) -> str:
         """Return the text; a value that a device did not report has no line."""
@@ -98,22 +97,22 @@ class _Template(Collector):
             yield family
 
 
-def _sections(layouts: Mapping[str, tuple[SeriesKey, ...]], labels: Labels) -> Iterator[Section]:
+def _sections(layouts: Mapping[str, tuple[SeriesKey, ...]], labels: MetricLabels) -> Iterator[MetricFamily]:
     numbered = [(series, labels.of(series)) for layout in layouts.values() for series in layout]
     places = [(device, index) for device, layout in layouts.items() for index in range(len(layout))]
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Template(numbered))
     head: list[str] = []
-    lines: list[Line] = []
+    lines: list[MetricLine] = []
     for text in generate_latest(registry).decode().split("\n")[:-1]:
         if text.startswith("#"):
             if lines:
-                yield Section("".join(head), tuple(lines))
+                yield MetricFamily("".join(head), tuple(lines))
                 head, lines = [], []
             head.append(f"{text}\n")
         else:
             start, _, value = text.rpartition(" ")
             number = int(float(value))
-            lines.append(Line(f"{start} ", *places[number], 1 / METRICS[numbered[number][0].meter].factor))
+            lines.append(MetricLine(f"{start} ", *places[number], 1 / METRICS[numbered[number][0].meter].factor))
     if lines:
-        yield Section("".join(head), tuple(lines))
+        yield MetricFamily("".join(head), tuple(lines))

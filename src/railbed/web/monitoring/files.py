@@ -1,4 +1,7 @@
-"""Writes the files for monitoring a cluster: all of them or, if one is not railbed's own, none."""
+"""Writes the files for monitoring a cluster: all of them or, if one is not railbed's own, none.
+
+The configuration of a Prometheus server that scrapes the exporter of a cluster.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +19,33 @@ from ruamel.yaml.scalarstring import LiteralScalarString
 from railbed.errors import UsageError, os_reason
 from railbed.model.cluster import Cluster
 from railbed.store import write_atomically
+from railbed.web.monitoring.alerts import INTERVAL_SECONDS
 from railbed.web.monitoring.dashboard import dashboard
 from railbed.web.monitoring.rules import RULES, rule_tests, rules
-from railbed.web.monitoring.scrape import scrape_config
 from railbed.web.monitoring.service import UNIT, Service, unit
-from railbed.web.monitoring.site import MonitoredCluster
+from railbed.web.monitoring.site import JOB, MonitoredCluster
+
+TOKEN_FILE = "/etc/prometheus/railbed.token"  # noqa: S105  (a path)
+
+
+def scrape_config(site: MonitoredCluster, target: str, *, with_token: bool) -> Mapping[str, Any]:
+    """Return the configuration; a token is read from a file, which is not generated."""
+    job: dict[str, Any] = {
+        "job_name": JOB,
+        "static_configs": [{"targets": [target], "labels": {"cluster": site.name}}],
+    }
+    if with_token:
+        job["authorization"] = {"type": "Bearer", "credentials_file": TOKEN_FILE}
+    return {
+        "global": {
+            "scrape_interval": f"{INTERVAL_SECONDS}s",
+            "scrape_timeout": f"{INTERVAL_SECONDS - 1}s",
+            "evaluation_interval": f"{INTERVAL_SECONDS}s",
+        },
+        "rule_files": [RULES],
+        "scrape_configs": [job],
+    }
+
 
 PROMETHEUS, TESTS, DASHBOARD = "prometheus.yml", "railbed.rules.test.yml", "railbed.dashboard.json"
 DIGEST = re.compile(r"sha256:[0-9a-f]{64}")

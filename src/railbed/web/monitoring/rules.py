@@ -6,9 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from railbed.web.monitoring.alert_rules import fabric_alerts, node_alerts
 from railbed.web.monitoring.alerts import INTERVAL_SECONDS, JUDGED_SECONDS, STEP_SECONDS, Alert, Case
-from railbed.web.monitoring.fabric_alerts import fabric_alerts
-from railbed.web.monitoring.node_alerts import node_alerts
 from railbed.web.monitoring.site import MonitoredCluster
 
 RULES = "railbed.rules.yml"

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 from railbed.model.cluster import Cluster
 from railbed.model.meters import METERS, SeriesKey
-from railbed.web.metrics.labels import Labels
-from railbed.web.metrics.names import METRICS
+from railbed.web.metrics.names import METRICS, MetricLabels
 
 JOB = "railbed"
 BYTES_PER_GIGABIT = 125_000_000
@@ -29,7 +28,7 @@ class SitePort:
     def labels(self, **more: str) -> dict[str, str]:
         """Return the labels of an alert about this port."""
         series = SeriesKey(self.device, "net_rx_bytes", self.name)
-        return {"cluster": self.site.name, **Labels(self.site.cluster).of(series), **more}
+        return {"cluster": self.site.name, **MetricLabels(self.site.cluster).of(series), **more}
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +112,7 @@ class MonitoredCluster:
 
     def series(self, meter: str, *, device: str, port: str = "", part: str = "") -> str:
         """Return the identity of a series exactly as the exporter reports it."""
-        labels = Labels(self.cluster).of(SeriesKey(device, meter, port if METERS[meter].per_port else "", part))
+        labels = MetricLabels(self.cluster).of(SeriesKey(device, meter, port if METERS[meter].per_port else "", part))
         return self.select(meter, **labels)
 
 

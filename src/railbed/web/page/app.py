@@ -14,10 +14,10 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from railbed.web.access import Refusal
+from railbed.web.access import AccessRefusal
 from railbed.web.page.live import news
 from railbed.web.page.parameters import charts_of, filter_of, number, window_of
-from railbed.web.page.source import Source
+from railbed.web.page.source import PageData
 
 STATIC = Path(__file__).parent / "static"
 TYPES = {
@@ -33,7 +33,7 @@ MOST_LIVE = 24
 
 def page_app(folder: Path, ending: asyncio.Event) -> Starlette:
     """Return the application for a run; its streams end when `ending` is set."""
-    page = Page(Source(folder), ending)
+    page = Page(PageData(folder), ending)
     app = Starlette(
         routes=[
             Route("/", page.index),
@@ -43,7 +43,7 @@ def page_app(folder: Path, ending: asyncio.Event) -> Starlette:
             Route("/api/live", page.live),
             Route("/static/{name:path}", page.static),
         ],
-        exception_handlers={Refusal: _refuse, HTTPException: _explain},
+        exception_handlers={AccessRefusal: _refuse, HTTPException: _explain},
     )
     app.router.redirect_slashes = False
     return app
@@ -52,7 +52,7 @@ def page_app(folder: Path, ending: asyncio.Event) -> Starlette:
 class Page:
     """Answers requests; the files of the page are read once, so that no request can reach another file."""
 
-    def __init__(self, source: Source, ending: asyncio.Event) -> None:
+    def __init__(self, source: PageData, ending: asyncio.Event) -> None:
         self._source = source
         self._ending = ending
         self._watching = 0
@@ -90,7 +90,7 @@ class Page:
         query = request.query_params
         charts, chosen, since = charts_of(query), filter_of(query), number(query, "since")
         if self._watching >= MOST_LIVE:
-            raise Refusal(503, f"{MOST_LIVE} pages are already open: close one, and reload this one.")
+            raise AccessRefusal(503, f"{MOST_LIVE} pages are already open: close one, and reload this one.")
         if request.method == "HEAD":
             return Response(media_type="text/event-stream")
 
@@ -103,7 +103,7 @@ class Page:
 
     def _file(self, name: str) -> Response:
         if name not in self._files:
-            raise Refusal(404, "There is nothing at this address.")
+            raise AccessRefusal(404, "There is nothing at this address.")
         data, kind = self._files[name]
         return Response(data, media_type=kind)
 
@@ -128,7 +128,7 @@ def _json(data: object) -> Response:
 
 
 async def _refuse(_request: Request, error: Exception) -> Response:
-    assert isinstance(error, Refusal)
+    assert isinstance(error, AccessRefusal)
     return PlainTextResponse(f"{error.sentence}\n", error.status)
 
 

@@ -11,7 +11,7 @@ from pydantic_core import to_json
 
 from railbed.present.charts import Chart
 from railbed.web.page.parameters import Filter
-from railbed.web.page.source import Source
+from railbed.web.page.source import PageData
 
 POLL_SECONDS = 1.0
 HEARTBEAT_SECONDS = 10.0
@@ -21,7 +21,7 @@ SELDOM = 5
 
 
 async def news(
-    source: Source, charts: list[Chart], chosen: Filter, since: float, ending: asyncio.Event
+    source: PageData, charts: list[Chart], chosen: Filter, since: float, ending: asyncio.Event
 ) -> AsyncIterator[bytes]:
     """Yield events `points` (also with marks and series that are new), and `ended` when the run is over."""
     yield b"retry: 2000\n\n"
@@ -56,7 +56,7 @@ class _Position:
         self._marks = -1
         self._series = -1
 
-    async def advance(self, source: Source, charts: list[Chart], chosen: Filter) -> dict[str, Any]:
+    async def advance(self, source: PageData, charts: list[Chart], chosen: Filter) -> dict[str, Any]:
         """Return what is new; empty if nothing is."""
         self._turn += 1
         numbers = await source.numbers(charts, chosen)

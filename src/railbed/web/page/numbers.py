@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from railbed.store.timeline import Drawn
-from railbed.web.page.parameters import Window
+from railbed.web.page.parameters import TimeWindow
 
 Floats = NDArray[np.float64]
 DIGITS = 5
@@ -24,7 +24,7 @@ def short(values: Floats) -> Floats:
         return np.rint(values * factor) / factor
 
 
-def extremes(drawn: Drawn, window: Window, scale: float) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+def extremes(drawn: Drawn, window: TimeWindow, scale: float) -> tuple[Floats, Floats, NDArray[np.bool_]]:
     """Return the lowest and highest value of every bucket of a window, NaN where it has none, and which are gaps."""
     place = np.floor((drawn.times - window.start) / window.width + 1e-6)
     inside = (place >= 0) & (place < window.buckets)

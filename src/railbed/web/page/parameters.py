@@ -9,7 +9,7 @@ from starlette.datastructures import QueryParams
 
 from railbed.model.meters import METERS, SeriesKey
 from railbed.present.charts import CHARTS, Chart
-from railbed.web.access import Refusal
+from railbed.web.access import AccessRefusal
 
 MOST_BUCKETS = 2000
 MOST_VALUES = 256
@@ -39,7 +39,7 @@ class Filter:
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class TimeWindow:
     """Part of the time axis, divided into buckets of equal width."""
 
     start: float
@@ -56,9 +56,9 @@ def charts_of(query: QueryParams) -> list[Chart]:
     """Return the requested charts."""
     names = _several(query, "chart")
     if not names:
-        raise Refusal(400, "The parameter chart is missing.")
+        raise AccessRefusal(400, "The parameter chart is missing.")
     if unknown := next((name for name in names if name not in _BY_NAME), None):
-        raise Refusal(404, f"There is no chart {unknown!r}.")
+        raise AccessRefusal(404, f"There is no chart {unknown!r}.")
     return [_BY_NAME[name] for name in dict.fromkeys(names)]
 
 
@@ -67,15 +67,15 @@ def filter_of(query: QueryParams) -> Filter:
     return Filter(*(frozenset(_several(query, name)) for name in ("device", "port", "part")))
 
 
-def window_of(query: QueryParams) -> Window:
+def window_of(query: QueryParams) -> TimeWindow:
     """Return the requested part of the time axis."""
     start, end = number(query, "start"), number(query, "end")
     if end - start < 1e-3:
-        raise Refusal(400, "end must be at least a millisecond after start.")
+        raise AccessRefusal(400, "end must be at least a millisecond after start.")
     buckets = number(query, "buckets", default=500)
     if buckets != int(buckets) or not 1 <= buckets <= MOST_BUCKETS:
-        raise Refusal(400, f"buckets must be a whole number from 1 to {MOST_BUCKETS}.")
-    return Window(start, end, int(buckets))
+        raise AccessRefusal(400, f"buckets must be a whole number from 1 to {MOST_BUCKETS}.")
+    return TimeWindow(start, end, int(buckets))
 
 
 def number(query: QueryParams, name: str, *, default: float | None = None) -> float:
@@ -84,20 +84,20 @@ def number(query: QueryParams, name: str, *, default: float | None = None) -> fl
     if not values and default is not None:
         return default
     if len(values) != 1:
-        raise Refusal(400, f"The parameter {name} is needed exactly once.")
+        raise AccessRefusal(400, f"The parameter {name} is needed exactly once.")
     try:
         value = float(values[0]) if len(values[0]) <= LONGEST else math.nan
     except ValueError:
         value = math.nan
     if not abs(value) <= LATEST:
-        raise Refusal(400, f"{name} must be a number, at most {LATEST:.0e}.")
+        raise AccessRefusal(400, f"{name} must be a number, at most {LATEST:.0e}.")
     return value
 
 
 def _several(query: QueryParams, name: str) -> list[str]:
     values = query.getlist(name)
     if len(values) > MOST_VALUES:
-        raise Refusal(400, f"The parameter {name} may be repeated at most {MOST_VALUES} times.")
+        raise AccessRefusal(400, f"The parameter {name} may be repeated at most {MOST_VALUES} times.")
     if any(len(value) > LONGEST for value in values):
-        raise Refusal(400, f"A value of {name} may have at most {LONGEST} characters.")
+        raise AccessRefusal(400, f"A value of {name} may have at most {LONGEST} characters.")
     return values

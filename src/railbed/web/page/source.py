@@ -16,7 +16,7 @@ from railbed.store.timeline import Timeline
 from railbed.web.page.catalogue import Catalogue
 from railbed.web.page.earlier import earlier_nodes
 from railbed.web.page.numbers import column, extremes, points
-from railbed.web.page.parameters import Filter, Window
+from railbed.web.page.parameters import Filter, TimeWindow
 from railbed.web.page.topology import topology_of
 
 T = TypeVar("T")
@@ -26,7 +26,7 @@ MOST_SERIES = 96
 MOST_MARKS = 2000
 
 
-class Source:
+class PageData:
     """The timeline of a run; every answer is computed in a thread, so that other clients are served meanwhile."""
 
     def __init__(self, folder: Path) -> None:
@@ -68,7 +68,7 @@ class Source:
         await self.refresh()
         return await self._read(self._describe)
 
-    async def drawn(self, charts: Iterable[Chart], chosen: Filter, window: Window) -> Mapping[str, Any]:
+    async def drawn(self, charts: Iterable[Chart], chosen: Filter, window: TimeWindow) -> Mapping[str, Any]:
         """Return the extremes of every bucket, by chart and series."""
         return await self._read(lambda: {chart.name: self._drawn(chart, chosen, window) for chart in charts})
 
@@ -86,7 +86,7 @@ class Source:
         """Return all marks, in order."""
         return await self._read(self._marks)
 
-    async def links(self, window: Window) -> list[Any]:
+    async def links(self, window: TimeWindow) -> list[Any]:
         """Return the rates of every link of the topology."""
         return await self._read(lambda: self._topology.rates(self._timeline, window) if self._topology else [])
 
@@ -127,7 +127,7 @@ class Source:
     def _members(self, chart: Chart, chosen: Filter) -> list[int]:
         return [number for number in self._catalogue.of(chart) if chosen.accepts(self._catalogue.series[number])]
 
-    def _drawn(self, chart: Chart, chosen: Filter, window: Window) -> Mapping[str, Any]:
+    def _drawn(self, chart: Chart, chosen: Filter, window: TimeWindow) -> Mapping[str, Any]:
         """Return the series of a chart; of too many, those with the highest peaks."""
         members = self._members(chart, chosen)
         lines = []

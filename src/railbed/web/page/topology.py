@@ -13,10 +13,10 @@ from railbed.errors import RailbedError
 from railbed.model.cabling import cable_of, partner_of
 from railbed.model.cluster import Cluster, Port
 from railbed.model.meters import SeriesKey
-from railbed.store.run_cluster import cluster_to_read
+from railbed.store.find import cluster_to_read
 from railbed.store.timeline import Timeline
 from railbed.web.page.numbers import Floats, short
-from railbed.web.page.parameters import Window
+from railbed.web.page.parameters import TimeWindow
 
 BITS = 8.0
 SENT, RECEIVED = ("rdma_tx_bytes", "net_tx_bytes"), ("rdma_rx_bytes", "net_rx_bytes")
@@ -24,7 +24,7 @@ SENT, RECEIVED = ("rdma_tx_bytes", "net_tx_bytes"), ("rdma_rx_bytes", "net_rx_by
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class TopologyLink:
     """A cable, or a node's port on a rail whose switch is not in the cluster file."""
 
     node: str
@@ -48,7 +48,7 @@ class Topology:
     nodes: Sequence[str]
     switches: Sequence[str]
     """Switches, and rails without one, which stand in for it."""
-    links: Sequence[Link]
+    links: Sequence[TopologyLink]
 
     def describe(self) -> Mapping[str, Any]:
         """Return it for the page."""
@@ -58,7 +58,7 @@ class Topology:
             "links": [[link.node, link.port, link.peer, link.peer_port, link.rail, link.speed] for link in self.links],
         }
 
-    def rates(self, timeline: Timeline, window: Window) -> list[Any]:
+    def rates(self, timeline: Timeline, window: TimeWindow) -> list[Any]:
         """Return the mean and peak rate of each link in bit/s, sent and received by the node; None if not measured."""
         present = set(timeline.series())
         return [
@@ -87,16 +87,16 @@ def _is_first_end(cluster: Cluster, node: str, port: Port) -> bool:
     return partner is None or node < partner[0]
 
 
-def _link(cluster: Cluster, node: str, port: Port) -> Link:
+def _link(cluster: Cluster, node: str, port: Port) -> TopologyLink:
     speed = cluster.rails[port.rail].speed
     if cable := cable_of(cluster, node, port):
-        return Link(node, port.netdev, cable.switch, cable.switch_port.name, port.rail, speed)
+        return TopologyLink(node, port.netdev, cable.switch, cable.switch_port.name, port.rail, speed)
     if partner := partner_of(cluster, node, port):
-        return Link(node, port.netdev, partner[0], partner[1].netdev, port.rail, speed)
-    return Link(node, port.netdev, port.rail, "", port.rail, speed)
+        return TopologyLink(node, port.netdev, partner[0], partner[1].netdev, port.rail, speed)
+    return TopologyLink(node, port.netdev, port.rail, "", port.rail, speed)
 
 
-def _busiest(timeline: Timeline, series: Sequence[SeriesKey], window: Window) -> list[float] | None:
+def _busiest(timeline: Timeline, series: Sequence[SeriesKey], window: TimeWindow) -> list[float] | None:
     """Return mean and peak of the series with the largest mean.
 
     The mean is that of the buckets' middles: exact if a bucket has one sample, close enough for the width of a line.

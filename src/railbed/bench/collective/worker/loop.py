@@ -9,8 +9,8 @@ import torch
 
 from railbed.bench.collective.spec import CollectiveSpec, Operation
 from railbed.bench.collective.worker.operations import PreparedCollective, Unable, prepare
-from railbed.collective.base import Collective
 from railbed.collective.connect import connect
+from railbed.collective.group import Collective
 from railbed.collective.rendezvous import Rendezvous, alarm_to
 from railbed.errors import RankFailed
 from railbed.launch.messages import Messages

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
-from railbed.collective.base import Collective, Exchanges
+from railbed.collective.group import Collective, Exchanges
 from railbed.errors import RankFailed
 
 BYTES = 4

@@ -1,4 +1,7 @@
-"""Walk and decode records, one after another."""
+"""Walk and decode records, one after another.
+
+Find where records begin, one after another, compiled by numba.
+"""
 
 from __future__ import annotations
 
@@ -8,17 +11,72 @@ from numpy.typing import NDArray
 
 from railbed.capture.files import layers
 from railbed.capture.files.addresses import AddressTable, TooManyAddresses
-from railbed.capture.files.compiled import headers, numbers
+from railbed.capture.files.compiled import headers, transport
 from railbed.capture.files.compiled.headers import get
-from railbed.capture.files.compiled.memory import Address, big2, big4, write1, write2, write4, write8
+from railbed.capture.files.compiled.memory import Address, big2, big4, little4, write1, write2, write4, write8
 from railbed.capture.files.compiled.transport import DECODED, DESTINATION, ROW, SOURCE, write_transport
-from railbed.capture.files.compiled.walk import pcap_fields, walk_blocks, walk_pcap
 from railbed.capture.files.decode import Decoded
-from railbed.capture.files.formats.blocks import SHORTEST_BLOCK, BlockChain
-from railbed.capture.files.formats.lanes import Chain, Positions
-from railbed.capture.files.formats.pcap import RECORD, PcapChain, PcapHeader
-from railbed.capture.files.window import Buffer
+from railbed.capture.files.formats.blocks import SECTION, SHORTEST_BLOCK, BlockChain
+from railbed.capture.files.formats.lanes import Positions, RecordChain
+from railbed.capture.files.formats.pcap import LONGEST_PACKET, RECORD, PcapChain, PcapHeader
+from railbed.capture.files.source import Buffer
 from railbed.capture.packets import COLUMNS, Kind
+
+
+@njit(cache=True, nogil=True)
+def word(address: Address, is_big: bool) -> int:
+    return big4(address) if is_big else little4(address)
+
+
+@njit(cache=True, nogil=True)
+def walk_pcap(data: Address, position: int, end: int, is_big: bool, starts: NDArray[np.int64]) -> tuple[int, int]:
+    """Write where records begin; return how many, and where the walk ended."""
+    count = 0
+    while position + RECORD <= end:
+        captured = word(data + position + 8, is_big)
+        following = position + RECORD + captured
+        if captured > LONGEST_PACKET or following > end:
+            break
+        starts[count] = position
+        count += 1
+        position = following
+    return count, position
+
+
+@njit(cache=True, nogil=True)
+def walk_blocks(data: Address, position: int, end: int, is_big: bool, starts: NDArray[np.int64]) -> tuple[int, int]:
+    """Write where blocks begin; return how many, and where the walk ended."""
+    count = 0
+    while position + SHORTEST_BLOCK <= end:
+        length = word(data + position + 4, is_big)
+        following = position + length
+        if length < SHORTEST_BLOCK or length & 3 or following > end or big4(data + position) == SECTION:
+            break
+        if word(data + following - 4, is_big) != length:
+            break
+        starts[count] = position
+        count += 1
+        position = following
+    return count, position
+
+
+@njit(cache=True, nogil=True)
+def pcap_fields(
+    data: Address,
+    starts: NDArray[np.int64],
+    is_big: bool,
+    unit: int,
+    time: NDArray[np.int64],
+    captured: NDArray[np.int64],
+    length: NDArray[np.uint32],
+) -> None:
+    """Write the times, captured bytes and lengths of records."""
+    for index in range(len(starts)):
+        record = data + starts[index]
+        time[index] = word(record, is_big) * 1_000_000_000 + word(record + 4, is_big) * unit
+        captured[index] = word(record + 8, is_big)
+        length[index] = word(record + 12, is_big)
+
 
 PFC = int(Kind.PFC)
 PAUSES = {"sender": "u8", "per_class": "?", "vlan": "u2", "classes": "u1"}
@@ -64,10 +122,10 @@ def _decode(
             pauses += 1
             continue
         version, network = get(state, headers.VERSION), get(state, headers.NETWORK)
-        source = numbers.source_number(known, version, network)
-        destination = numbers.destination_number(known, version, network)
-        if numbers.OVERFULL in (source, destination):
-            return numbers.OVERFULL, 0, 0
+        source = transport.source_number(known, version, network)
+        destination = transport.destination_number(known, version, network)
+        if transport.OVERFULL in (source, destination):
+            return transport.OVERFULL, 0, 0
         write8(get(columns, ROW) + 8 * count, row)
         write4(get(columns, SOURCE) + 4 * count, source)
         write4(get(columns, DESTINATION) + 4 * count, destination)
@@ -81,7 +139,7 @@ class CompiledEngine:
 
     def __init__(self, addresses: AddressTable) -> None:
         self.addresses = addresses
-        self.known = numbers.Known()
+        self.known = transport.KnownAddresses()
         self.state = np.zeros(headers.STATE_SIZE, np.int64)
         self._make_room(0)
 
@@ -94,7 +152,7 @@ class CompiledEngine:
         self.pointers = np.array([column.ctypes.data for column in self.columns])
         self.pause_pointers = np.array([column.ctypes.data for column in self.pauses])
 
-    def walk(self, chain: Chain, position: int, end: int, *, alone: bool = False) -> tuple[Positions, int]:
+    def walk(self, chain: RecordChain, position: int, end: int, *, alone: bool = False) -> tuple[Positions, int]:
         """Return where the records begin, and where the walk ended; it is always sequential."""
         del alone
         assert isinstance(chain, PcapChain | BlockChain)
@@ -125,7 +183,7 @@ class CompiledEngine:
         count, pause_count, decoded.mirrored = _decode(
             buffer.bytes.ctypes.data, start, captured, link, decoded.reasons, places
         )
-        if count == numbers.OVERFULL:
+        if count == transport.OVERFULL:
             raise TooManyAddresses
         self.known.name(self.addresses)
         if count:

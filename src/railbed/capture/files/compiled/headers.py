@@ -6,8 +6,7 @@ from numba import njit
 
 from railbed.capture.files import layers
 from railbed.capture.files.compiled.memory import Address, big2, read1, read8, write8
-from railbed.capture.files.layers import Reason
-from railbed.capture.files.links import Link
+from railbed.capture.files.layers import LinkType, Reason
 from railbed.capture.packets import NO_VLAN, Kind
 
 POSITION, KIND, NETWORK, CONTENT, PAYLOAD, TOS, SOURCE_PORT, VLAN = 0, 1, 2, 3, 4, 5, 6, 7
@@ -16,7 +15,12 @@ PLAIN, FRAGMENTED, MIRRORED, SENDER, VERSION, NEXT, STATE_SIZE = 8, 9, 10, 11, 1
 
 NONE, NOT_ROCE, CUT_OFF = int(Reason.NONE), int(Reason.NOT_ROCE), int(Reason.CUT_OFF)
 LATER_FRAGMENT, MALFORMED, OTHER_LINK = int(Reason.FRAGMENT), int(Reason.MALFORMED), int(Reason.OTHER_LINK)
-UNSUPPORTED, ETHERNET, RAW, COOKED = int(Link.UNSUPPORTED), int(Link.ETHERNET), int(Link.RAW), int(Link.COOKED)
+UNSUPPORTED, ETHERNET, RAW, COOKED = (
+    int(LinkType.UNSUPPORTED),
+    int(LinkType.ETHERNET),
+    int(LinkType.RAW),
+    int(LinkType.COOKED),
+)
 ROCE2, ROCE1, PFC, PAUSE = int(Kind.ROCE2), int(Kind.ROCE1), int(Kind.PFC), int(Kind.PAUSE)
 VLAN_TAGS, EXTENSIONS = layers.VLAN_TAGS, layers.EXTENSIONS
 MOST_TAGS, MOST_EXTENSIONS = layers.MOST_TAGS, layers.MOST_EXTENSIONS

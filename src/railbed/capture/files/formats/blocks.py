@@ -1,15 +1,21 @@
-"""The blocks of a pcapng file: each has its length at both ends."""
+"""The blocks of a pcapng file: each has its length at both ends.
+
+The interfaces of a pcapng section: link types, and how their times are to be read.
+"""
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from railbed.capture.files.formats.lanes import Positions
-from railbed.capture.files.window import Order, Window
+from railbed.capture.files.layers import SUPPORTED, LinkType
+from railbed.capture.files.source import FileWindow, Order
 
 SECTION, INTERFACE, OLD_PACKET, SIMPLE_PACKET, STATISTICS, ENHANCED_PACKET = 0x0A0D0D0A, 1, 2, 3, 5, 6
 SHORTEST_BLOCK = 12
@@ -24,7 +30,7 @@ class BlockChain:
 
     alignment = 4
 
-    def __init__(self, window: Window, order: Order) -> None:
+    def __init__(self, window: FileWindow, order: Order) -> None:
         self.window = window
         self.order = order
         self.words = window.words(order)
@@ -82,3 +88,80 @@ def options(content: bytes, order: Order) -> Iterator[tuple[int, bytes]]:
             return
         yield code, value
         position += 4 + length + (-length % 4)
+
+
+RESOLUTION, OFFSET, DROPPED = 9, 14, 5
+"""Codes of options: if_tsresol, if_tsoffset, isb_ifdrop."""
+MOST_SECONDS = 9_200_000_000
+"""What fits into 64 bits as nanoseconds; times beyond it are put there."""
+ENDLESS = (1 << 64) - 1
+NANOSECONDS = 10**9
+
+
+@dataclass(frozen=True, slots=True)
+class TimeUnit:
+    """How to turn ticks into nanoseconds: seconds by `unit`, and the rest as (rest >> shift) * factor // divisor."""
+
+    unit: int = 10**6
+    shift: int = 0
+    factor: int = 1000
+    divisor: int = 1
+    offset: int = 0
+    """Seconds to add."""
+
+
+@dataclass(frozen=True, slots=True)
+class Interface:
+    """One interface."""
+
+    number: int
+    """Of the link type, as in the file."""
+    snap_length: int = 0
+    clock: TimeUnit = TimeUnit()
+
+    @property
+    def link(self) -> LinkType:
+        """Return how its packets begin."""
+        return SUPPORTED.get(self.number, LinkType.UNSUPPORTED)
+
+
+def read_interface(block: bytes, order: Order) -> Interface:
+    """Return the interface that a block describes."""
+    number, _, snap_length = struct.unpack_from(f"{order}HHI", block, 8)
+    resolution, offset = 6, 0
+    for code, value in options(block[16:-4], order):
+        if code == RESOLUTION and len(value) == 1:
+            resolution = value[0]
+        if code == OFFSET and len(value) == 8:
+            offset = struct.unpack(f"{order}q", value)[0]
+    return Interface(number, snap_length, make_clock(resolution, offset))
+
+
+def make_clock(resolution: int, offset: int) -> TimeUnit:
+    """Return the clock for if_tsresol: a negative power of ten, or of two with the highest bit set."""
+    offset = max(-MOST_SECONDS, min(MOST_SECONDS, offset))
+    power = resolution & 127
+    if resolution & 128:
+        if power > 63:
+            return TimeUnit(ENDLESS, 0, 1, ENDLESS, offset)
+        return TimeUnit(1 << power, max(0, power - 32), NANOSECONDS, 1 << min(power, 32), offset)
+    if power > 19:
+        return TimeUnit(ENDLESS, 0, 1, ENDLESS, offset)
+    return TimeUnit(10**power, 0, 10 ** max(0, 9 - power), 10 ** max(0, power - 9), offset)
+
+
+def nanoseconds(ticks: NDArray[np.uint64], clocks: list[TimeUnit], index: NDArray[Any]) -> NDArray[np.int64]:
+    """Return times since the epoch; `index` names the clock of each."""
+    if len(set(clocks)) == 1:  # numbers instead of columns make it much faster
+        clocks, index = clocks[:1], np.zeros(1, np.int64)
+    names = ("unit", "shift", "factor", "divisor")
+    table = np.array([[getattr(clock, name) for name in names] for clock in clocks], np.uint64)
+    unit, shift, factor, divisor = (table[:, place] for place in range(len(names)))
+    offset = np.array([clock.offset for clock in clocks])
+    if len(clocks) > 1:
+        unit, shift, factor, divisor, offset = (values[index] for values in (unit, shift, factor, divisor, offset))
+    seconds = ticks // unit
+    rest = ((ticks - seconds * unit) >> shift) * factor // divisor
+    limited = np.minimum(seconds, np.uint64(MOST_SECONDS)).astype(np.int64) + offset
+    time: NDArray[np.int64] = np.clip(limited, -MOST_SECONDS, MOST_SECONDS) * NANOSECONDS + rest.astype(np.int64)
+    return time

@@ -30,7 +30,7 @@ LINKS = 4
 """Records in a row that must look plausible for a lane to begin."""
 
 
-class Chain(Protocol):
+class RecordChain(Protocol):
     """Records that follow each other in a window."""
 
     alignment: int
@@ -52,7 +52,7 @@ class Chain(Protocol):
         """Return which positions look like the beginning of a record."""
 
 
-def walk_records(chain: Chain, position: int, end: int, *, alone: bool = False) -> tuple[Positions, int]:
+def walk_records(chain: RecordChain, position: int, end: int, *, alone: bool = False) -> tuple[Positions, int]:
     """Return where the records begin that are complete before the end, and where the walk ended.
 
     Use `alone` to walk sequentially, whatever the number of records.
@@ -70,7 +70,7 @@ def walk_records(chain: Chain, position: int, end: int, *, alone: bool = False) 
     return np.concatenate([np.array(first, np.int64), *parts]), reached
 
 
-def _synchronised(chain: Chain, position: int, end: int, count: int, usual: int) -> Positions:
+def _synchronised(chain: RecordChain, position: int, end: int, count: int, usual: int) -> Positions:
     """Return where lanes begin: the first at the position itself, the others where a chain looks plausible."""
     span = (end - position) // count // chain.alignment * chain.alignment
     starts = position + span * np.arange(count, dtype=np.int64)
@@ -90,7 +90,7 @@ def _synchronised(chain: Chain, position: int, end: int, count: int, usual: int)
     return np.unique(synchronised[synchronised >= 0])
 
 
-def _links(chain: Chain, candidates: Positions) -> NDArray[np.bool_]:
+def _links(chain: RecordChain, candidates: Positions) -> NDArray[np.bool_]:
     """Return from which candidates a chain of plausible records begins."""
     linked = np.zeros(len(candidates), bool)
     index = np.flatnonzero(chain.plausible(candidates))
@@ -118,7 +118,7 @@ class _Lanes:
     """Where the records of each lane end."""
 
 
-def _walked(chain: Chain, starts: Positions, end: int) -> _Lanes:
+def _walked(chain: RecordChain, starts: Positions, end: int) -> _Lanes:
     """Step all lanes until each arrives at the next."""
     stops = np.append(starts[1:], end)
     lanes = np.arange(len(starts), dtype=np.int16)
@@ -150,7 +150,7 @@ def _walked(chain: Chain, starts: Positions, end: int) -> _Lanes:
     return _Lanes(starts, arrived, records, ends)
 
 
-def _verified(chain: Chain, lanes: _Lanes, end: int) -> tuple[list[Positions], int]:
+def _verified(chain: RecordChain, lanes: _Lanes, end: int) -> tuple[list[Positions], int]:
     """Return the records of the lanes that begin where the walk before them ended, and walk where none does."""
     parts: list[Positions] = []
     position, lane, count = int(lanes.starts[0]), 0, len(lanes.starts)

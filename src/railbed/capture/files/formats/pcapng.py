@@ -10,13 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from railbed.capture.files.formats import blocks
-from railbed.capture.files.formats.blocks import BlockChain
-from railbed.capture.files.formats.interfaces import DROPPED, Interface, nanoseconds, read_interface
+from railbed.capture.files.formats.blocks import DROPPED, BlockChain, Interface, nanoseconds, read_interface
 from railbed.capture.files.formats.lanes import Positions
-from railbed.capture.files.formats.pcap import LONGEST_PACKET
-from railbed.capture.files.formats.records import FileState, Records, Walk
-from railbed.capture.files.links import READABLE, Link, link_name
-from railbed.capture.files.window import Order, Window, fields
+from railbed.capture.files.formats.pcap import LONGEST_PACKET, FileState, Records, RecordWalk
+from railbed.capture.files.layers import READABLE, LinkType, link_name
+from railbed.capture.files.source import FileWindow, Order, fields
 from railbed.errors import CaptureFileError
 
 MAGIC = b"\x0a\x0d\x0d\x0a"
@@ -34,7 +32,7 @@ SIMPLE_HEADER = 12
 class PcapngFile:
     """Reads one file."""
 
-    def __init__(self, window: Window, path: Path, state: FileState, walk: Walk) -> None:
+    def __init__(self, window: FileWindow, path: Path, state: FileState, walk: RecordWalk) -> None:
         self.window, self.path, self.state, self.walk = window, path, state, walk
         self.order: Order = "<"
         self.interfaces: list[Interface] = []
@@ -211,7 +209,7 @@ class PcapngFile:
         if simple[part].any():
             time = self._fill_times(time, simple[part])
         self.last_time = int(time[-1])
-        links = np.array([used.link for used in self.interfaces] or [Link.UNSUPPORTED], np.uint8)
+        links = np.array([used.link for used in self.interfaces] or [LinkType.UNSUPPORTED], np.uint8)
         position = starts[part] + begin[part]
         return Records(position, captured[part], original[part], time, links[interface[part]])
 

@@ -74,7 +74,7 @@ def capture_command(
     Example: railbed capture --with bench
     """
     from railbed.api.verbs.capture import capture, refuse_target
-    from railbed.capture.plan import EVERYTHING_BYTES
+    from railbed.capture.recording import EVERYTHING_BYTES
     from railbed.cli.verbs.capture.run import cluster_to_record, explain_named, read_files, show_recording
 
     if explain:

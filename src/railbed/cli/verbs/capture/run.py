@@ -14,8 +14,7 @@ from railbed.catalog import choose
 from railbed.cli.explain import explain_rule
 from railbed.cli.run.perform import show
 from railbed.cli.run.signals import stop_at_first
-from railbed.cli.screens.base import Screen
-from railbed.cli.screens.json import JsonScreen
+from railbed.cli.screens.base import JsonScreen, Screen
 from railbed.cli.site import given_cluster
 from railbed.fleet import Fleet
 from railbed.model.cluster import Cluster
@@ -29,7 +28,7 @@ def cluster_to_record(file: Path | None, timeout: float) -> Cluster:
 
 def _local_cluster(timeout: float) -> Cluster:
     # Imported here because a cluster file, the usual case, needs nothing of discover.
-    from railbed.cli.local import local_cluster
+    from railbed.cli.site import local_cluster
 
     return local_cluster(timeout)
 

@@ -35,6 +35,6 @@ def check_cluster(
 
 def _local_cluster(timeout: float) -> Cluster:
     # Imported here because a cluster file, the usual case, needs nothing of discover.
-    from railbed.cli.local import local_cluster
+    from railbed.cli.site import local_cluster
 
     return local_cluster(timeout)

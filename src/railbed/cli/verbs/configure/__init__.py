@@ -1,4 +1,4 @@
-"""railbed configure: `command.py` has the options, `run.py` the work, `confirm.py` the question.
+"""railbed configure: `command.py` has the options, `run.py` the work, `run.py` the question.
 
 Read `command.py` first.
 """

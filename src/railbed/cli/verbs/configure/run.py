@@ -1,9 +1,13 @@
-"""Does the work of `railbed configure`: chooses cluster and run, then shows, renders, applies or undoes changes."""
+"""Does the work of `railbed configure`: chooses cluster and run, then shows, renders, applies or undoes changes.
+
+Asks the user once, without a thread that Ctrl-C could not end.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -13,14 +17,34 @@ from railbed.api.verbs.configure import configure, named_devices, undo
 from railbed.cli.chosen import chosen_run
 from railbed.cli.options import Options
 from railbed.cli.run.perform import show
-from railbed.cli.screens.base import Screen
-from railbed.cli.screens.json import JsonScreen
+from railbed.cli.screens.base import JsonScreen, Screen
 from railbed.cli.site import given_cluster
-from railbed.cli.verbs.configure.confirm import ask
 from railbed.configure.undo_choice import undoable
 from railbed.errors import UsageError
 from railbed.model.cluster import Cluster
 from railbed.store import runs_folder
+
+ANSWER_SECONDS = 900.0
+"""After this time the changes shown may be out of date: no answer means no."""
+
+
+async def ask(question: str, before: Callable[[], None]) -> bool:
+    """Ask on the terminal and return whether the answer is yes; `before` clears the progress line first."""
+    before()
+    sys.stderr.write(f"{question} [y/N] ")
+    sys.stderr.flush()
+    loop = asyncio.get_running_loop()
+    readable = asyncio.Event()
+    loop.add_reader(sys.stdin.fileno(), readable.set)
+    try:
+        async with asyncio.timeout(ANSWER_SECONDS):
+            await readable.wait()
+    except TimeoutError:
+        sys.stderr.write(f"\nno answer within {ANSWER_SECONDS / 60:.0f} minutes\n")
+        return False
+    finally:
+        loop.remove_reader(sys.stdin.fileno())
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

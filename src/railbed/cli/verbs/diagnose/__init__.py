@@ -1,5 +1,5 @@
 """railbed diagnose: `command.py` has the options, `run.py` the work, `show.py` the text. Read `command.py` first.
 
-`follow.py` judges a run in progress again and again, `news.py` finds what is new since the last time, and `since.py`
+`follow.py` judges a run in progress again and again, `follow.py` finds what is new since the last time, and `follow.py`
 reads the value of --since.
 """

@@ -12,8 +12,8 @@ from railbed.catalog import choose
 from railbed.cli.chosen import chosen_run
 from railbed.cli.explain import explain_rule
 from railbed.cli.hints import use_cluster_file
-from railbed.cli.screens.json import JsonScreen
-from railbed.cli.verbs.diagnose.since import moment
+from railbed.cli.screens.base import JsonScreen
+from railbed.cli.verbs.diagnose.follow import moment
 from railbed.diagnose.book import DIAGNOSE_BOOK
 from railbed.model.record import Finding, Verdict
 from railbed.store.timeline import Timeline

@@ -6,12 +6,10 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
-from railbed.cli.console import SafeConsole
-from railbed.cli.screens.hanging import print_hanging
+from railbed.cli.console import SafeConsole, print_hanging
 from railbed.cli.screens.text import INDENT, STYLES
 from railbed.model.record import WRONG, Finding, Verdict
-from railbed.model.text.amount import duration, plural
-from railbed.model.text.printable import printable
+from railbed.model.text import duration, plural, printable
 from railbed.present.wording import moment
 from railbed.store.timeline import StepAt, Timeline
 

@@ -14,21 +14,18 @@ from rich.text import Text
 from railbed.api.exits import DEVICE, FOUND, OK
 from railbed.cli.console import SafeConsole
 from railbed.cli.run.signals import run_until_ended
-from railbed.cli.screens.json import JsonScreen
+from railbed.cli.screens.base import JsonScreen
 from railbed.cli.site import given_cluster
-from railbed.cli.verbs.runs.leftovers import CleanUpPlan, LocalRun, make_plan, size_of
-from railbed.cli.verbs.runs.queued import JobClaim, job_claims
+from railbed.cli.verbs.runs.leftovers import CleanUpPlan, JobClaim, LocalRun, job_claims, make_plan, size_of
 from railbed.errors import DeviceError, RailbedError, UsageError
 from railbed.fleet import Fleet
-from railbed.launch.files.leftovers import FolderEntry, FolderListing, NodeFolder, list_entries, remove_entries
+from railbed.launch.files.client import FolderEntry, FolderListing, NodeFolder, list_entries, remove_entries
 from railbed.model import events
 from railbed.model.cluster import Cluster
-from railbed.model.text.amount import size
-from railbed.model.text.printable import printable
+from railbed.model.text import printable, size
 from railbed.present.wording import moment
 from railbed.store import NEWEST, RunSummary, is_own_folder, list_runs, remove_run, runs_folder, similar_names
-from railbed.store.find import begun
-from railbed.store.run_cluster import ForeignRun, cluster_to_act_on
+from railbed.store.find import ForeignRun, begun, cluster_to_act_on
 from railbed.transport.base import Target, targets_of
 from railbed.transport.connect import live_connector
 

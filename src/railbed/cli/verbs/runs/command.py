@@ -18,7 +18,7 @@ from railbed.cli.console import SafeConsole
 from railbed.cli.options import JsonOption
 from railbed.cli.run.unfinished import next_command
 from railbed.cli.screens.runs import RunRow, show_continuation, show_runs
-from railbed.cli.slurm.listing import read_jobs
+from railbed.cli.slurm.lookup import read_jobs
 from railbed.errors import UsageError
 from railbed.store import RunSummary, Status, find_run, summary_of
 from railbed.store.submitted import was_submitted

@@ -1,6 +1,6 @@
 """railbed train. Read `command.py` first.
 
 `start.py` makes the request and the run around it, whose work is in `stages.py`: check the cluster, train on it.
-`options.py` declares the options, `resume.py` reads the run to continue, and `files.py` writes further files beside its
+`command.py` declares the options, `start.py` reads the run to continue, and `files.py` writes further files beside its
 records. `queries.py` is what starts nothing, with `--show-env` in `environment.py` and `--show-data` in `data.py`.
 """

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from railbed.api.exits import OK
 from railbed.cli.console import SafeConsole
-from railbed.model.text.printable import clean
+from railbed.model.text import clean
 from railbed.train.data.prepare import PreparedData
 from railbed.train.data.show import Passage, sequences
 

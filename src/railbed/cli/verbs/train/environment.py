@@ -15,7 +15,7 @@ from railbed.cli.run.signals import run_until_ended
 from railbed.fleet import Fleet, read_facts
 from railbed.launch.fabric import FACTS, NodeFabric, fabric_of
 from railbed.model.cluster import Cluster
-from railbed.model.text.printable import printable
+from railbed.model.text import printable
 from railbed.transport.base import targets_of
 from railbed.transport.connect import live_connector
 

@@ -1,4 +1,7 @@
-"""Starts a training on a cluster that is known: the request, from a recipe or an earlier run, and the run around it."""
+"""Starts a training on a cluster that is known: the request, from a recipe or an earlier run, and the run around it.
+
+`railbed train --resume RUN`: which run continues, where, and with which options.
+"""
 
 from __future__ import annotations
 
@@ -6,31 +9,61 @@ import sys
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeVar, cast
 
 import typer
 
-from railbed.api.train.earlier import EarlierRun
+from railbed.api.kinds import RESTARTABLE, RESUMABLE
+from railbed.api.site import built_in_local
+from railbed.api.train.earlier import EarlierRun, earlier_run, own_cluster, require_common_node
 from railbed.api.train.request import continuing, placed, request_of
 from railbed.api.train.verb import train_stream
 from railbed.cli.background.detach import BackgroundScreen
+from railbed.cli.background.runs import training_run, was_given
 from railbed.cli.options import Options
 from railbed.cli.run.perform import show
-from railbed.cli.screens.base import Screen
-from railbed.cli.screens.json import JsonScreen
+from railbed.cli.screens.base import JsonScreen, Screen
 from railbed.cli.screens.progress import working
 from railbed.cli.screens.train import TrainScreen
+from railbed.cli.site import given_cluster
 from railbed.cli.slurm.attempt import Attempt, show_attempt, this_attempt
-from railbed.cli.verbs.train.resume import setting
-from railbed.cli.verbs.watch.page import local_page, page_beside
+from railbed.cli.verbs.watch.view import local_page, page_beside
 from railbed.fleet import Fleet
 from railbed.model.cluster import Cluster
 from railbed.model.record import Record
+from railbed.store import NEWEST
 from railbed.store.cache import cache_folder
 from railbed.train import recipes
 from railbed.train.data.prepare import PreparedData, prepare
 from railbed.train.recipe import Recipe
 from railbed.train.run import TrainRequest
-from railbed.watch.series import RunSeries
+from railbed.watch.run import RunSeries
+
+T = TypeVar("T")
+
+
+def run_to_resume(wanted: str, *, from_start: bool) -> EarlierRun:
+    """Return the run of this name or folder, or the newest; raise UsageError if it cannot continue."""
+    folder, summary = training_run(wanted, RESTARTABLE if from_start else RESUMABLE)
+    return earlier_run(folder, summary, wanted=summary.id if wanted == NEWEST else wanted)
+
+
+def setting(context: typer.Context, earlier: EarlierRun, name: str, value: T) -> T:
+    """Return the value of an option: from the command line, or that of the earlier run."""
+    return value if was_given(context, name) else cast("T", earlier.options.get(name, value))
+
+
+def site_of(earlier: EarlierRun, file: Path | None) -> Cluster:
+    """Return where it continues: on its own cluster, or on another that has at least one of its nodes."""
+    if file is None:
+        cluster = own_cluster(earlier)
+        nodes = ", ".join(cluster.nodes)
+        sys.stderr.write(f"{earlier.id} continues on its own cluster, {cluster.name} ({nodes})\n")
+        return cluster
+    other = given_cluster(file, None) or built_in_local()
+    require_common_node(earlier, other, str(file))
+    return other
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,31 +1,69 @@
-"""railbed watch"""
+"""railbed watch
+
+The options of `railbed watch`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from railbed.api.kinds import WATCHABLE
 from railbed.api.site import built_in_local, default_cluster
 from railbed.cli.chosen import chosen_run
 from railbed.cli.options import ClusterOption, JsonOption, TimeoutOption
 from railbed.cli.site import given_cluster
-from railbed.cli.verbs.watch.options import (
-    AddressOption,
-    ExporterOption,
-    IntervalOption,
-    MonitoringOption,
-    PageOption,
-    PortOption,
-    RunArgument,
-    SecondsOption,
-)
-from railbed.cli.verbs.watch.page import LOCAL, PageRequest
-from railbed.cli.verbs.watch.token import own_token
+from railbed.cli.verbs.watch.view import LOCAL, PageRequest, own_token
 from railbed.errors import UsageError
+from railbed.fleet.sample import LONGEST_SECONDS, SHORTEST_SECONDS
 from railbed.model.limits import DEVICE_SECONDS
 from railbed.present.commands import DEFAULT_CLUSTER
 from railbed.store import list_runs, runs_folder
+
+RunArgument = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="RUN",
+        help="Name of a run, its folder, or newest. [default: the newest in progress with samples, else the cluster]",
+    ),
+]
+PageOption = Annotated[bool, typer.Option("--page", help="Serve a page with charts, and print its address.")]
+AddressOption = Annotated[
+    str,
+    typer.Option("--address", metavar="ADDRESS", help="Where to serve it; other machines need the link with a token."),
+]
+PortOption = Annotated[
+    int | None,
+    typer.Option(
+        "--port", metavar="N", min=0, max=65535, help="Port. [default: a free one for the page, 9817 for metrics]"
+    ),
+]
+ExporterOption = Annotated[bool, typer.Option("--exporter", help="Serve metrics for Prometheus; nothing is stored.")]
+MonitoringOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--write-monitoring",
+        metavar="DIR",
+        help="Write the configuration of Prometheus, alert rules, a Grafana dashboard and a systemd unit, and exit.",
+    ),
+]
+IntervalOption = Annotated[
+    float | None,
+    typer.Option(
+        "--interval",
+        metavar="SECONDS",
+        min=SHORTEST_SECONDS,
+        max=LONGEST_SECONDS,
+        help="Sample this often; with --json, print this often. [default: 1]",
+    ),
+]
+SecondsOption = Annotated[
+    float | None, typer.Option("--for", metavar="SECONDS", min=1.0, help="End after this long. [default: Ctrl-C]")
+]
+
 
 SWITCH_SECONDS = 5.0
 SERIES = "series"
@@ -63,7 +101,7 @@ def watch_command(
     folder = chosen_run(run, WATCHABLE) if run is not None else _in_progress() if cluster is None else None
     if folder is not None:
         return view_run(folder, request)
-    from railbed.cli.verbs.watch.own import watch_cluster
+    from railbed.cli.verbs.watch.view import watch_cluster
 
     return watch_cluster(given_cluster(cluster, None) or built_in_local(), request, timeout=timeout)
 
@@ -108,7 +146,7 @@ def _export(
 def _write_monitoring(
     folder: Path, cluster: Path | None, address: str, port: int | None, interval: float | None, *, as_json: bool
 ) -> int:
-    from railbed.cli.verbs.watch.monitoring import write_monitoring_files
+    from railbed.cli.verbs.watch.exporter import write_monitoring_files
     from railbed.web.monitoring.service import DEFAULT_PORT, Listening
 
     file = cluster or DEFAULT_CLUSTER

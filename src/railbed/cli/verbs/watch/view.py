@@ -1,24 +1,135 @@
-"""Shows a run that another process writes, or that has ended: in the terminal, as plain lines, as JSON, on a page."""
+"""Shows a run that another process writes, or that has ended: in the terminal, as plain lines, as JSON, on a page.
+
+Samples the cluster into a run of its own, and shows it meanwhile.
+
+The live page beside other work.
+
+The token that a page or an exporter asks for: from a file, so that it is in no command line.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
+import re
+import socket
+import stat
 import sys
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from railbed.api.exits import INTERRUPTED, OK
+from railbed.api.verbs.watch import watch
+from railbed.cli.options import Options
+from railbed.cli.run.perform import show
 from railbed.cli.run.signals import run_until_ended
-from railbed.cli.screens.json import JsonScreen
+from railbed.cli.screens.base import JsonScreen
 from railbed.cli.screens.watch import WatchScreen
-from railbed.cli.verbs.watch.page import PageRequest, page_beside
-from railbed.errors import UsageError
+from railbed.errors import UsageError, os_reason
+from railbed.fleet import Fleet
+from railbed.model.cluster import Cluster
 from railbed.model.record import Record
 from railbed.store import follow, read_run_in
 from railbed.store.timeline import Timeline
-from railbed.store.timeline.samples import Samples
+from railbed.store.timeline.samples import SampledMeasurements
+from railbed.web.serve import listen
+
+VARIABLE = "RAILBED_TOKEN_FILE"
+TOKEN = re.compile(r"[A-Za-z0-9._~+/=-]{16,512}")
+"""What fits into an Authorization header, and is hard to guess."""
+
+
+def own_token() -> str | None:
+    """Return the token in the file that the environment names; None if it names none."""
+    file = os.environ.get(VARIABLE)
+    return read_token(Path(file)) if file else None
+
+
+def read_token(path: Path) -> str:
+    """Return the token in a file; raise UsageError if others can read the file, or if it holds no good token."""
+    try:
+        with path.open("rb") as file:
+            mode = os.fstat(file.fileno()).st_mode
+            text = file.read(4096).decode("ascii", "replace").strip()
+    except OSError as error:
+        raise UsageError(
+            f"the token in {path} cannot be read: {os_reason(error)}", hint=f"correct {VARIABLE}, or unset it"
+        ) from error
+    if stat.S_IMODE(mode) & 0o077:
+        raise UsageError(f"others can read the token in {path}", hint=f"`chmod 600 {path}`")
+    if not TOKEN.fullmatch(text):
+        raise UsageError(
+            f"{path} does not hold a token: 16 to 512 letters, digits and . _ ~ + / = -",
+            hint=f"`openssl rand -hex 32 > {path}` makes one",
+        )
+    return text
+
+
+LOCAL = "127.0.0.1"
+Show = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class PageRequest:
+    """Where the page is served; port 0 is a free one."""
+
+    address: str = LOCAL
+    port: int = 0
+    token: str | None = None
+    listener: socket.socket | None = None
+    """If it listens already."""
+
+
+def local_page() -> PageRequest:
+    """Return the page on this machine; it asks for the user's own token if there is one."""
+    return PageRequest(token=own_token())
+
+
+def show_line(line: str) -> None:
+    """Print a line on standard error."""
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()
+
+
+@contextmanager
+def listening(request: PageRequest | None) -> Iterator[PageRequest | None]:
+    """Listen before a run is created, so that an address that cannot be served leaves no run behind."""
+    if request is None:
+        yield None
+        return
+    with listen(request.address, request.port) as listener:
+        yield replace(request, listener=listener)
+
+
+@asynccontextmanager
+async def page_beside(folder: Path | None, request: PageRequest | None, show: Show = show_line) -> AsyncIterator[None]:
+    """Serve the page of a run meanwhile, and show its address; without a folder or a request do nothing.
+
+    The address may contain a token, so it is shown and never stored.
+    """
+    if folder is None or request is None:
+        yield
+        return
+    from railbed.web.page import page_app  # starlette and uvicorn are slow to load, and most runs have no page
+    from railbed.web.serve import serving
+
+    ending = asyncio.Event()
+    app = page_app(folder, ending)
+    server = serving(
+        app,
+        ending,
+        address=request.address,
+        port=request.port,
+        token=request.token,
+        listener=request.listener,
+    )
+    async with server as served:
+        show(f"the page of {folder.name}: {served.url}")
+        yield
+
 
 ENDED_INTERVAL = 60.0
 """Of measurements, for a run that has ended; a run in progress has one every second."""
@@ -89,7 +200,7 @@ async def _in_terminal(folder: Path, timeline: Timeline) -> None:
 
 async def _as_json(folder: Path, timeline: Timeline, interval: float | None) -> None:
     screen = JsonScreen()
-    samples = Samples(timeline, interval or (1.0 if timeline.live else ENDED_INTERVAL))
+    samples = SampledMeasurements(timeline, interval or (1.0 if timeline.live else ENDED_INTERVAL))
     async with aclosing(follow(folder)) as records:
         follower = asyncio.create_task(_show_all(records, screen))
         try:
@@ -110,3 +221,87 @@ async def _as_json(folder: Path, timeline: Timeline, interval: float | None) -> 
 async def _show_all(records: AsyncGenerator[Record, None], screen: JsonScreen) -> None:
     async for record in records:
         screen.show(record)
+
+
+def watch_cluster(cluster: Cluster, request: ViewRequest, *, timeout: float) -> int:
+    """Sample a cluster until Ctrl-C, or for the requested time."""
+    with listening(request.page) as page:
+        return _sample_into_run(cluster, replace(request, page=page), timeout=timeout)
+
+
+def _sample_into_run(cluster: Cluster, request: ViewRequest, *, timeout: float) -> int:
+    interval = request.interval or 1.0
+    screen = JsonScreen() if request.json else WatchScreen()
+    options = Options(json=request.json, timeout=timeout)
+    sampling = watch(cluster, interval=interval, seconds=request.seconds, reach=options)
+
+    def work(fleet: Fleet) -> AsyncGenerator[Record, None]:
+        folder = shown.run.folder
+        view = Printer(screen, folder, interval) if isinstance(screen, JsonScreen) else screen
+        return _shown(sampling.invocation.work(fleet), view, folder, request.page)
+
+    shown = sampling.doing(work)
+    return show(shown, screen)
+
+
+async def _shown(
+    records: AsyncGenerator[Record, None], view: Printer | WatchScreen, folder: Path, page: PageRequest | None
+) -> AsyncGenerator[Record, None]:
+    """Yield the records of sampling; the samples are read back from the run to show them."""
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(page_beside(folder, page))
+        redrawing = asyncio.create_task(_repeat(view))
+        stack.push_async_callback(_end, redrawing)
+        await stack.enter_async_context(aclosing(records))
+        async for record in await stack.enter_async_context(aclosing(while_shown(records, redrawing))):
+            yield record
+    if isinstance(view, Printer):
+        await asyncio.to_thread(view.refresh, all_of_it=True)
+
+
+async def while_shown(
+    records: AsyncGenerator[Record, None], showing: asyncio.Task[None]
+) -> AsyncGenerator[Record, None]:
+    """Yield records; an error of the view, such as a pipe that nothing reads any more, is raised here."""
+    while True:
+        coming = asyncio.ensure_future(anext(records, None))
+        try:
+            await asyncio.wait({coming, showing}, return_when=asyncio.FIRST_COMPLETED)
+            if showing.done():
+                showing.result()
+            record = await coming
+        finally:
+            coming.cancel()
+            await asyncio.gather(coming, return_exceptions=True)
+        if record is None:
+            return
+        yield record
+
+
+class Printer:
+    """Prints samples without storing them: they are in the run's series already."""
+
+    def __init__(self, screen: JsonScreen, folder: Path, interval: float) -> None:
+        self._screen = screen
+        self._timeline = Timeline(folder)
+        self._samples = SampledMeasurements(self._timeline, interval)
+
+    def refresh(self, *, all_of_it: bool = False) -> None:
+        """Print the intervals that are complete."""
+        self._timeline.refresh()
+        for measurement in self._samples.complete(all_of_it=all_of_it):
+            self._screen.show(measurement)
+
+
+async def _repeat(view: Printer | WatchScreen) -> None:
+    while True:
+        await asyncio.sleep(DRAW_SECONDS)
+        try:
+            await asyncio.to_thread(view.refresh)
+        except SystemExit:  # raised by rich if nothing reads the output
+            raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE)) from None
+
+
+async def _end(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)

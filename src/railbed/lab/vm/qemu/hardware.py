@@ -1,13 +1,20 @@
-"""The machines as QEMU's command line. All have the same devices: a snapshot resumes only on identical hardware."""
+"""The machines as QEMU's command line. All have the same devices: a snapshot resumes only on identical hardware.
+
+The identity of a node: a tar archive that it unpacks over its own files.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import io
+import tarfile
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from railbed.lab.model import HOST_MTU, AcceleratorName, ArchitectureName
-from railbed.lab.vm import processor
+from railbed.lab.model import HOST_MTU, AcceleratorName, ArchitectureName, LabNode, StoredLab, rail_name
+from railbed.lab.vm import recipe
 from railbed.lab.vm.image import INITRD, KERNEL
 from railbed.lab.vm.recipe import BOOT_OPTIONS, MOST_RAILS, architecture
 from railbed.lab.vm.training import LAYER, training_folder
@@ -33,7 +40,7 @@ class Hardware:
 
 
 @dataclass(frozen=True, slots=True)
-class Cable:
+class QemuCable:
     """One end of a rail: a socket of our own and that of the other end, both relative to where QEMU runs."""
 
     own: str
@@ -56,7 +63,7 @@ class Machine:
     """Whether what it writes into memory goes to that file."""
     door: str | None = None
     """Address and port of this machine that lead to its SSH."""
-    cables: Sequence[Cable] = ()
+    cables: Sequence[QemuCable] = ()
 
     @property
     def tag(self) -> str:
@@ -87,7 +94,7 @@ def command(machine: Machine) -> list[str]:
             "-object",
             memory,
         ),
-        *processor.arguments(hardware.accelerator, arch),
+        *recipe.arguments(hardware.accelerator, arch),
         *("-kernel", str(machine.image / KERNEL), "-initrd", str(machine.image / INITRD)),
         *("-append", f"console={arch.console} {BOOT_OPTIONS}"),
         *("-chardev", f"file,id=console,path={machine.folder}/{SERIAL_LOG},append=on", "-serial", "chardev:console"),
@@ -131,3 +138,80 @@ def _network(machine: Machine) -> list[str]:
 def card_name(rail: int) -> str:
     """Return what QEMU calls the network card of a rail."""
     return f"card{rail}"
+
+
+NETWORK = """\
+[Match]
+Name={name}
+
+[Link]
+MACAddress={mac}
+MTUBytes={mtu}
+
+[Network]
+Address={address}/24
+LinkLocalAddressing=ipv6
+IPv6AcceptRA=no
+LLDP=no
+ConfigureWithoutCarrier=yes
+"""
+"""Addresses stay when a cable is cut."""
+PRIVATE = 0o600
+
+
+def write_identity(lab: StoredLab, node: LabNode, path: Path) -> None:
+    """Write the archive, padded to the size of the disk in the saved machine."""
+    with path.open("wb") as file:
+        path.chmod(PRIVATE)
+        file.write(_archive(identity_files(lab, node)))
+        file.truncate(IDENTITY_BYTES)
+
+
+def identity_files(lab: StoredLab, node: LabNode) -> dict[str, tuple[int, str]]:
+    """Return the mode and text of every file of a node's identity."""
+    key = lab.host_key(node.name)
+    public = key.with_suffix(".host_key.pub")
+    rails = range(lab.spec.rails)
+    files = {
+        "etc/hostname": (0o644, f"{node.name}\n"),
+        "etc/hosts": (0o644, _hosts(lab)),
+        "etc/machine-id": (
+            0o444,
+            hashlib.sha256(f"{lab.id} {lab.number} {node.name}".encode()).hexdigest()[:32] + "\n",
+        ),
+        "etc/railbed/rails": (0o644, "".join(f"{rail_name(rail)} {mac(node, rail)}\n" for rail in rails)),
+        "etc/ssh/ssh_host_ed25519_key": (PRIVATE, key.read_text(encoding="ascii")),
+        "etc/ssh/ssh_host_ed25519_key.pub": (0o644, public.read_text(encoding="ascii")),
+        "root/.ssh/authorized_keys": (PRIVATE, lab.key.with_suffix(".pub").read_text(encoding="utf-8")),
+    }
+    for rail in rails:
+        text = NETWORK.format(name=rail_name(rail), mac=mac(node, rail), mtu=HOST_MTU, address=node.rail_address(rail))
+        files[f"etc/systemd/network/30-{rail_name(rail)}.network"] = (0o644, text)
+    return files
+
+
+def mac(node: LabNode, rail: int) -> str:
+    """Return the address of a node's network card on a rail."""
+    return f"02:52:{node.lab:02x}:00:{rail:02x}:{node.number:02x}"
+
+
+def _hosts(lab: StoredLab) -> str:
+    lines = ["127.0.0.1 localhost", "::1 localhost"]
+    for node in lab.nodes:
+        lines.append(f"{node.rail_address(0)} {node.name} {node.name}-{rail_name(0)}")
+        lines += [f"{node.rail_address(rail)} {node.name}-{rail_name(rail)}" for rail in range(1, lab.spec.rails)]
+    return "\n".join(lines) + "\n"
+
+
+def _archive(files: dict[str, tuple[int, str]]) -> bytes:
+    buffer, now = io.BytesIO(), int(time.time())
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.USTAR_FORMAT) as archive:
+        folder = tarfile.TarInfo("root/.ssh")
+        folder.type, folder.mode, folder.mtime = tarfile.DIRTYPE, 0o700, now
+        archive.addfile(folder)
+        for name, (mode, text) in files.items():
+            data = text.encode()
+            entry = tarfile.TarInfo(name)
+            entry.size, entry.mode, entry.mtime = len(data), mode, now
+            archive.addfile(entry, io.BytesIO(data))
+    return buffer.getvalue()

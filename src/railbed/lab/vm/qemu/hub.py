@@ -21,7 +21,7 @@ BUFFER_BYTES = 1 << 20
 MULTICAST = 1
 
 
-class Port:
+class HubPort:
     """Sends frames to a node. The kernel queues ten of them, and signals when it has room again."""
 
     def __init__(self, selector: selectors.BaseSelector, name: str) -> None:
@@ -75,13 +75,13 @@ class Port:
         return self._socket
 
 
-class Rail:
+class HubRail:
     """The switch of one rail."""
 
     def __init__(self, selector: selectors.BaseSelector, name: str, nodes: int) -> None:
-        self.learnt: dict[bytes, Port] = {}
+        self.learnt: dict[bytes, HubPort] = {}
         self._ports = {
-            port: Port(selector, port) for port in (f"node{number}-{name}" for number in range(1, nodes + 1))
+            port: HubPort(selector, port) for port in (f"node{number}-{name}" for number in range(1, nodes + 1))
         }
         self._frame = bytearray(LONGEST_FRAME)
         self._selector = selector
@@ -111,7 +111,7 @@ class Rail:
         self._selector.unregister(self._socket)
         self._socket.close()
 
-    def _targets(self, frame: memoryview, source: Port) -> list[Port]:
+    def _targets(self, frame: memoryview, source: HubPort) -> list[HubPort]:
         target, sender = bytes(frame[:6]), bytes(frame[6:12])
         if not sender[0] & MULTICAST and self.learnt.get(sender) is not source:
             if len(self.learnt) >= MOST_ADDRESSES:
@@ -126,7 +126,7 @@ def main(nodes: int, rails: int) -> None:
     """Forward frames until killed."""
     with selectors.DefaultSelector() as selector:
         for rail in range(rails):
-            Rail(selector, f"rail{rail}", nodes)
+            HubRail(selector, f"rail{rail}", nodes)
         while True:
             turn(selector)
 

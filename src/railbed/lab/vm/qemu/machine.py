@@ -11,15 +11,25 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from railbed.lab.host import HostFault, end, run
+from railbed.lab.host import HostFault, detach, end, find_processes, forget, run
 from railbed.lab.model import LabNode, StoredLab
-from railbed.lab.patience import Patience, ProcessSigns
-from railbed.lab.processes import detach, find_processes, forget
+from railbed.lab.steps import Patience, ProcessSigns
 from railbed.lab.vm import cache
 from railbed.lab.vm.qemu import qmp
-from railbed.lab.vm.qemu.failure import Evidence, boot_failure, has_panicked
-from railbed.lab.vm.qemu.hardware import BASE, DISK, IDENTITY, MONITOR, RAM, SAVED, SERIAL_LOG, Cable, Machine, command
-from railbed.lab.vm.qemu.identity import write_identity
+from railbed.lab.vm.qemu.hardware import (
+    BASE,
+    DISK,
+    IDENTITY,
+    MONITOR,
+    RAM,
+    SAVED,
+    SERIAL_LOG,
+    Machine,
+    QemuCable,
+    command,
+    write_identity,
+)
+from railbed.lab.vm.qemu.qmp import BootFailure, boot_failure, has_panicked
 from railbed.lab.vm.qemu.state import IGNORE_SHARED, PATIENCE, hardware_of
 
 PORT = 2222
@@ -114,13 +124,13 @@ class Started:
         quiet, most = PATIENCE[hardware_of(cache.chosen(self.lab.folder)).accelerator]
         return Patience(ProcessSigns(self.process.pid, self.folder / SERIAL_LOG), quiet=quiet, most=most)
 
-    def evidence(self) -> Evidence:
+    def evidence(self) -> BootFailure:
         """Collect what shows why it failed."""
         try:
             lines = (self.folder / QEMU_LOG).read_text(encoding="utf-8", errors="replace").strip().splitlines()
         except OSError:
             lines = []
-        return Evidence(
+        return BootFailure(
             name=self.node.name,
             console=self.console(),
             folder=self.folder,
@@ -164,7 +174,7 @@ def describe(lab: StoredLab, node: LabNode, *, ram: Path | None) -> Machine:
         folder=node.name,
         ram=str(ram) if ram else None,
         door=f"{door(node)}:{PORT}",
-        cables=[Cable(f"{node.name}-{name}", f"{other}-{name}") for name in lab.rails],
+        cables=[QemuCable(f"{node.name}-{name}", f"{other}-{name}") for name in lab.rails],
     )
 
 

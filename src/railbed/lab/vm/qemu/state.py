@@ -20,13 +20,10 @@ from pathlib import Path
 from railbed.errors import DeviceError
 from railbed.lab.host import HostFault, run
 from railbed.lab.model import AcceleratorName
-from railbed.lab.patience import Patience, ProcessSigns
-from railbed.lab.steps import Steps
+from railbed.lab.steps import LongSteps, Patience, ProcessSigns
 from railbed.lab.vm import cache
 from railbed.lab.vm.image import DISK, image_folder, make_image
-from railbed.lab.vm.processor import accelerators, fingerprint, remember_kvm, why_emulated
 from railbed.lab.vm.qemu import qmp
-from railbed.lab.vm.qemu.failure import Evidence, NotBooted, boot_failure, has_panicked
 from railbed.lab.vm.qemu.hardware import (
     BASE,
     IDENTITY,
@@ -39,10 +36,20 @@ from railbed.lab.vm.qemu.hardware import (
     Machine,
     command,
 )
-from railbed.lab.vm.recipe import MEMORY, TRAINING_MEMORY, Architecture, architecture
+from railbed.lab.vm.qemu.qmp import BootFailure, NotBooted, boot_failure, has_panicked
+from railbed.lab.vm.recipe import (
+    MEMORY,
+    TRAINING_MEMORY,
+    Architecture,
+    accelerators,
+    architecture,
+    fingerprint,
+    remember_kvm,
+    why_emulated,
+)
 from railbed.lab.vm.training import make_training, training_folder, training_key
 from railbed.model.events import LabEmulated
-from railbed.model.progress import progress
+from railbed.model.events.general import progress
 from railbed.model.record import Event
 
 Part = tuple[Path, Callable[[], AsyncGenerator[Event, None]]]
@@ -140,7 +147,7 @@ def state_folder(version: str, hardware: Hardware) -> Path:
 
 async def _make_state(state: Path, hardware: Hardware) -> AsyncGenerator[Event, None]:
     """Boot a machine and save it."""
-    steps, emulated = Steps("image"), hardware.accelerator != "kvm"
+    steps, emulated = LongSteps("image"), hardware.accelerator != "kvm"
     usual = USUAL_SECONDS[hardware.accelerator] * (2 if hardware.training else 1)
     how = "booting it once to be saved" + (" (emulated)" if emulated else "")
     yield steps.begin(f"boot-{hardware.arch}-{state.name.rpartition('-')[0]}", how, usual=usual)
@@ -204,7 +211,7 @@ async def _until_waiting(machine: asyncio.Task[str], folder: Path, patience: Pat
             )
         why = patience.at_end()
         if why or has_panicked(console):
-            raise boot_failure(Evidence(name="the image", console=console, folder=folder), why)
+            raise boot_failure(BootFailure(name="the image", console=console, folder=folder), why)
         await asyncio.sleep(0.1)
     await machine
     raise HostFault("the image shut down while booting")

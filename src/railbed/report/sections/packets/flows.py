@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from railbed.model.events import Flow
 from railbed.present.wording import plural
-from railbed.report.blocks import Block, Cell, Fold, Table, Text, Value
+from railbed.report.blocks import Block, Cell, Fold, TableBlock, TextBlock, Value
+from railbed.report.document import Section
+from railbed.report.figures import byte_count, count, duration, share
 from railbed.report.reading.run import RunData
-from railbed.report.section import Section
-from railbed.report.values import byte_count, count, duration, share
 
 MOST_ROWS = 40
 """More are folded."""
@@ -30,7 +30,7 @@ def show(run: RunData) -> Sequence[Block] | None:
         "of the recording closest to the sender, CE is the share that arrived marked, where that was recorded; CNP "
         "counts the notifications about a flow, and a round trip lasts from a request to its first answer."
     )
-    blocks: list[Block] = [Text(words)]
+    blocks: list[Block] = [TextBlock(words)]
     blocks += [_table(carrying[:MOST_ROWS])] if carrying else []
     for more, noun in ((carrying[MOST_ROWS:], "smaller flow"), (others, "flow")):
         kind = " of answers and notifications only" if more is others else ""
@@ -38,11 +38,11 @@ def show(run: RunData) -> Sequence[Block] | None:
     return blocks
 
 
-def _table(flows: Sequence[Flow]) -> Table:
+def _table(flows: Sequence[Flow]) -> TableBlock:
     rows = [_cells(flow) for flow in flows]
     columns = [name for name in rows[0] if name in ALWAYS or any(_is_known(row[name]) for row in rows)]
     numbers = [name for name in columns if name not in TEXTS]
-    return Table(columns, [[row[name] for name in columns] for row in rows], numbers=numbers)
+    return TableBlock(columns, [[row[name] for name in columns] for row in rows], numbers=numbers)
 
 
 def _is_known(cell: Cell) -> bool:

@@ -9,10 +9,10 @@ from dataclasses import replace
 from railbed.model.events import Ladder as LadderEvent
 from railbed.model.events import LadderStep
 from railbed.present.wording import JOIN, seconds
-from railbed.report.blocks import Block, Cell, Fold, Ladder, Rung, Table, Text, Tone
+from railbed.report.blocks import Block, Cell, Fold, LadderBlock, Rung, TableBlock, TextBlock, Tone
+from railbed.report.document import Section
+from railbed.report.figures import duration
 from railbed.report.reading.run import RunData
-from railbed.report.section import Section
-from railbed.report.values import duration
 
 MOST_OPEN = 2
 """Further ladders are folded."""
@@ -33,20 +33,20 @@ def show(run: RunData) -> Sequence[Block] | None:
         "packet shown. An arrow is horizontal if the packet was recorded at one end only."
     )
     folded = [Fold(ladder.title, [ladder]) for ladder in ladders[MOST_OPEN:]]
-    return [Text(words), *ladders[:MOST_OPEN], *folded]
+    return [TextBlock(words), *ladders[:MOST_OPEN], *folded]
 
 
-def _ladder(event: LadderEvent, name: str) -> Ladder:
+def _ladder(event: LadderEvent, name: str) -> LadderBlock:
     steps = _from_the_first(event.steps)
     numbers = [step.number for step in steps]
     where = f" of {event.file}" if event.file else ""
-    return Ladder(
+    return LadderBlock(
         name=name,
         title=f"{event.subject}: around {event.why}",
         left=event.left,
         right=event.right,
         rungs=_rungs(steps),
-        table=Table(COLUMNS, [_row(step) for step in steps], numbers=(*COLUMNS[:2], *COLUMNS[4:6])),
+        table=TableBlock(COLUMNS, [_row(step) for step in steps], numbers=(*COLUMNS[:2], *COLUMNS[4:6])),
         note=f"In Wireshark: packets {min(numbers)} to {max(numbers)}{where}.",
     )
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from railbed.model.events import IncastSeen, PortPaused, RecordingRead
 from railbed.present.wording import listed, size
-from railbed.report.blocks import Block, Cell, Code, Heading, Table, Text, Value
+from railbed.report.blocks import Block, Cell, Code, Heading, TableBlock, TextBlock, Value
+from railbed.report.document import Section
+from railbed.report.figures import count, duration, share
 from railbed.report.reading.run import RunData
-from railbed.report.section import Section
-from railbed.report.values import count, duration, share
 
 PAUSE_COLUMNS = ("recording", "sender", "priority", "frames", "of them stop", "stopped for", "longest")
 INCAST_COLUMNS = ("receiver", "senders at the worst", "moments", "overloaded", "together", "of the link")
@@ -23,13 +23,13 @@ def show(run: RunData) -> Sequence[Block] | None:
     blocks: list[Block] = []
     if pauses:
         rows = [_pause(event) for event in pauses]
-        blocks += [Heading("Pause frames"), Table(PAUSE_COLUMNS, rows, numbers=PAUSE_COLUMNS[3:])]
+        blocks += [Heading("Pause frames"), TableBlock(PAUSE_COLUMNS, rows, numbers=PAUSE_COLUMNS[3:])]
         if not all(event.exact for event in pauses):
             text = "“At most”: the speed of the link is unknown, so the time up to the next frame counts."
-            blocks.append(Text(text))
+            blocks.append(TextBlock(text))
     if incasts:
         rows = [_incast(event) for event in incasts]
-        blocks += [Heading("Several senders at once"), Table(INCAST_COLUMNS, rows, numbers=INCAST_COLUMNS[2:])]
+        blocks += [Heading("Several senders at once"), TableBlock(INCAST_COLUMNS, rows, numbers=INCAST_COLUMNS[2:])]
     return blocks
 
 

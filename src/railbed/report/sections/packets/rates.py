@@ -8,11 +8,10 @@ from typing import Any
 
 from railbed.model.events import Flow, FlowRates, Reactions
 from railbed.present.wording import plural, seconds
-from railbed.report.blocks import Block, Cell, Figure, Heading, Table, Text, Value
-from railbed.report.figures import COLOURS, label, plain
+from railbed.report.blocks import Block, Cell, Figure, Heading, TableBlock, TextBlock, Value
+from railbed.report.document import Section
+from railbed.report.figures import COLOURS, byte_count, count, duration, label, plain
 from railbed.report.reading.run import RunData
-from railbed.report.section import Section
-from railbed.report.values import byte_count, count, duration
 
 MOST_LINES = 8
 MOST_RECEIVERS = 3
@@ -50,13 +49,13 @@ def show(run: RunData) -> Sequence[Block] | None:
     for rate in rates:
         receivers.setdefault(rate.subject.partition(" → ")[2], []).append(rate)
     ordered = sorted(receivers.items(), key=lambda item: _weight(item[1]), reverse=True)
-    blocks: list[Block] = [Text(_words(rates, len(ordered)))]
+    blocks: list[Block] = [TextBlock(_words(rates, len(ordered)))]
     for receiver, of_receiver in ordered[:MOST_RECEIVERS]:
         blocks += [Heading(f"To {receiver}")] if len(ordered) > 1 else []
         blocks += _charts(of_receiver, flows)
     reactions = [row for flow in flows.values() if flow.reaction for row in _reaction(flow, flow.reaction)]
     if reactions:
-        blocks += [Heading("Reactions to notifications"), Table(COLUMNS, reactions, numbers=COLUMNS[2:])]
+        blocks += [Heading("Reactions to notifications"), TableBlock(COLUMNS, reactions, numbers=COLUMNS[2:])]
     return blocks
 
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from railbed.model.events import CaptureMethod, ClockAligned, RecordingRead
 from railbed.present.wording import NOT_KNOWN, seconds
-from railbed.report.blocks import Block, Cell, Code, Entries, Entry, Mark, Table
+from railbed.report.blocks import Block, Cell, Code, Entries, Entry, MarkCell, TableBlock
+from railbed.report.document import Section
+from railbed.report.figures import byte_count, count
 from railbed.report.reading.run import RunData
-from railbed.report.section import Section
-from railbed.report.values import byte_count, count
 
 COLUMNS = ("recording", "RDMA packets", "of", "bytes", "dropped", "snap length", "lasted", "clock", "file")
 NUMBERS = COLUMNS[1:7]
@@ -21,7 +21,7 @@ def show(run: RunData) -> Sequence[Block] | None:
     if not recordings:
         return None
     clocks = {clock.subject: clock.message for clock in run.of(ClockAligned)}
-    table = Table(COLUMNS, [_row(recording, clocks) for recording in recordings], numbers=NUMBERS)
+    table = TableBlock(COLUMNS, [_row(recording, clocks) for recording in recordings], numbers=NUMBERS)
     return [table, *([Entries(entries)] if (entries := _methods(run)) else [])]
 
 
@@ -45,7 +45,7 @@ def _methods(run: RunData) -> list[Entry]:
     methods: dict[str, list[str]] = {}
     for method in run.of(CaptureMethod):
         methods.setdefault(method.message.replace(method.source, "it", 1), []).append(method.subject)
-    return [Entry(mark=Mark("method"), title=", ".join(ports), text=text) for text, ports in methods.items()]
+    return [Entry(mark=MarkCell("method"), title=", ".join(ports), text=text) for text, ports in methods.items()]
 
 
 SECTION = Section(name="packets_recordings", title="Recordings", order=72, show=show)

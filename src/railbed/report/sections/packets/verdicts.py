@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from railbed.model.events import RecordingRead
-from railbed.report.blocks import Block, Text
+from railbed.report.blocks import Block, TextBlock
+from railbed.report.document import Section
 from railbed.report.reading.run import RunData
-from railbed.report.section import Section
 from railbed.report.sections.happened import verdict_blocks
 
 FINE = "Nothing is wrong: no rule found anything to report in these packets."
@@ -17,7 +17,7 @@ def show(run: RunData) -> Sequence[Block] | None:
     """Show each verdict with its evidence; what was fine or could not be judged is folded away."""
     if not run.of(RecordingRead) or not run.findings:
         return None
-    return verdict_blocks(run.findings, Text(FINE))
+    return verdict_blocks(run.findings, TextBlock(FINE))
 
 
 SECTION = Section(name="packets_verdicts", title="What the packets prove", order=11, show=show)

@@ -19,12 +19,11 @@ from railbed.errors import CheckpointDamaged, os_reason
 from railbed.train.recipe import Recipe
 from railbed.train.spec import TrainSpec
 from railbed.train.state.checkpoints import Checkpoint, survey
-from railbed.train.worker.io.export import export, export_adapter
-from railbed.train.worker.io.origin import origin_of
-from railbed.train.worker.io.state import MODEL, STATE
+from railbed.train.worker.hardware import type_named
+from railbed.train.worker.io.export import export, export_adapter, origin_of
+from railbed.train.worker.io.saver import MODEL, STATE
 from railbed.train.worker.io.tensorfile import read_tensors
 from railbed.train.worker.models.base import BuildOptions, LanguageModel, build_model
-from railbed.train.worker.precision import type_named
 
 
 def model_of(checkpoint: Checkpoint, base: str = "") -> LanguageModel:

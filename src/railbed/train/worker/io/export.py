@@ -1,4 +1,7 @@
-"""Writes what a run has trained: weights as `transformers` loads them, or an adapter as `peft` does."""
+"""Writes what a run has trained: weights as `transformers` loads them, or an adapter as `peft` does.
+
+What the adapter of a job was trained on.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,11 @@ from railbed.train.base.adapter import WEIGHTS as ADAPTER_WEIGHTS
 from railbed.train.base.adapter import Origin, adapter_files, exported_name
 from railbed.train.base.files import CHAT_TEMPLATE, CONFIG, TOKENIZER, TOKENIZER_CONFIG
 from railbed.train.models.find import family_of
+from railbed.train.models.pretrained import PretrainedSettings
+from railbed.train.recipe import Recipe
+from railbed.train.spec import TrainSpec
 from railbed.train.state.checkpoints import Written, seal, sync_folder, write_synced
+from railbed.train.worker.hardware import type_name
 from railbed.train.worker.io.tensorfile import write_tensors
 from railbed.train.worker.models.base import LanguageModel
 
@@ -67,3 +74,17 @@ def _publish(folder: Path, tokens: Path, step: int, fill: Callable[[Path], dict[
     except BaseException:
         shutil.rmtree(beside, ignore_errors=True)
         raise
+
+
+def origin_of(job: TrainSpec, compute: torch.dtype, step: int) -> Origin | None:
+    """Return the origin of a job's adapter after a step; None if the job does not train an adapter."""
+    recipe = Recipe.read(job.recipe)
+    if not isinstance(recipe.model, PretrainedSettings) or recipe.model.tuning != "lora":
+        return None
+    return Origin(
+        recipe=recipe,
+        folder=Path(job.base) if job.base else recipe.model.base_folder,
+        digest=job.base_digest,
+        compute_dtype=type_name(compute),
+        step=step,
+    )

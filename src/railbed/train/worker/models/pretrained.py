@@ -2,11 +2,14 @@
 
 Weights come from the folder alone: no hub is contacted, no code of the folder runs, and only safetensors are read.
 Trained parameters are fp32; a frozen base has the type of the computation, or is quantised by bitsandbytes.
+
+Layers that bitsandbytes quantised: they compute the same on every processor.
 """
 
 from __future__ import annotations
 
 import importlib
+import logging
 import math
 import os
 import warnings
@@ -19,10 +22,28 @@ from torch import nn
 from railbed.errors import RankFailed
 from railbed.train.base.folder import read_folder
 from railbed.train.models.pretrained import PretrainedSettings, targets_of
-from railbed.train.worker.io.rowfile import IGNORED
+from railbed.train.worker.io.corpus import IGNORED
 from railbed.train.worker.models.base import BuildOptions, LanguageModel
-from railbed.train.worker.models.headloss import head_loss
-from railbed.train.worker.models.quantised import compute_plainly, silence_warnings
+from railbed.train.worker.models.loss import head_loss
+
+REARRANGES = "support_avx512bf16_for_cpu"
+
+
+def silence_warnings() -> None:
+    """Hide that bitsandbytes looks for a kernel on a hub when it is imported; `compute_plainly` does without it."""
+    logging.getLogger("bitsandbytes.backends.cpu.ops").setLevel(logging.ERROR)
+
+
+def compute_plainly(model: nn.Module) -> None:
+    """Keep the weights of layers with 4 bits as they were stored, on processors with AVX512-BF16 too.
+
+    There, bitsandbytes would rearrange them at the first pass without gradients. From then on no gradient passes
+    through the layer, sums are rounded to bf16, and widths that are no multiple of 32 fail.
+    """
+    for module in model.modules():
+        if hasattr(module, REARRANGES):
+            setattr(module, REARRANGES, False)
+
 
 OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
 PROBE_TOKENS = 3

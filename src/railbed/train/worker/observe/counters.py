@@ -12,9 +12,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from railbed.collective.base import Collective
+from railbed.collective.group import Collective
 from railbed.launch.messages import Messages
-from railbed.train.network.sent_bytes import RDMA_COUNTERS
+from railbed.train.network.tcp import RDMA_COUNTERS
 from railbed.train.spec import TrainSpec
 from railbed.train.worker.observe.connections import Watch, siblings, take_snapshot
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from railbed.train.recipe import Recipe
-from railbed.train.worker.parallel.replicate import Replicate
+from railbed.train.worker.parallel.replicate import Replicate, SumAfter
 from railbed.train.worker.parallel.strategy import Strategy
-from railbed.train.worker.parallel.sumafter import SumAfter
 
 
 def strategy_of(recipe: Recipe) -> type[Strategy]:

@@ -15,10 +15,10 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from railbed.collective.base import Collective
+from railbed.collective.group import Collective
 from railbed.train.recipe import Recipe
 from railbed.train.spec import TrainSpec
-from railbed.train.worker.io.state import State
+from railbed.train.worker.io.saver import State
 from railbed.train.worker.models.base import LanguageModel
 from railbed.train.worker.parallel.gradients import GradientSum
 

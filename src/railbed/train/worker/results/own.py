@@ -12,7 +12,7 @@ from railbed.train.base.folder import ModelFolder
 from railbed.train.data.tokenizer import end_of_text, opened
 from railbed.train.models.gpt import FAMILY, GptSettings
 from railbed.train.state.checkpoints import MANIFEST
-from railbed.train.worker.io.weights import Weights
+from railbed.train.worker.io.tensorfile import Weights
 from railbed.train.worker.models.base import BuildOptions
 from railbed.train.worker.models.gpt import Gpt
 from railbed.train.worker.results.speaker import Speaker

@@ -15,11 +15,11 @@ from railbed.train.base.folder import ModelFolder
 from railbed.train.data.chat import ChatTemplate, TemplateRefused
 from railbed.train.data.chatprocess import TemplateProcess
 from railbed.train.results.adapter import AdapterFolder, Base
-from railbed.train.worker.io.weights import Weights, open_tensors
+from railbed.train.worker.hardware import processor_has
+from railbed.train.worker.io.tensorfile import Weights, open_tensors
 from railbed.train.worker.models.base import Scorer
-from railbed.train.worker.models.quantised import compute_plainly
-from railbed.train.worker.precision import processor_has
-from railbed.train.worker.results.libraries import library
+from railbed.train.worker.models.pretrained import compute_plainly
+from railbed.train.worker.results.serve import library
 from railbed.train.worker.results.speaker import Speaker, When
 
 LOCAL = {"local_files_only": True, "trust_remote_code": False}

@@ -22,14 +22,12 @@ import torch
 
 from railbed.errors import DeviceError, ModelError, UsageError
 from railbed.launch.messages import Messages
-from railbed.model.text.amount import size
-from railbed.model.text.paths import expand_home
+from railbed.model.text import expand_home, size
 from railbed.train.base.files import CHAT_TEMPLATE, CONFIG, GENERATION, TOKENIZER, TOKENIZER_CONFIG, read_json
 from railbed.train.base.folder import INDEX, ModelFolder
 from railbed.train.results.adapter import AdapterFolder, is_adapter, require_unchanged
 from railbed.train.state.checkpoints import MANIFEST, Written, seal, write_synced
-from railbed.train.worker.io.tensorfile import TensorLayout, write_each
-from railbed.train.worker.io.weights import SINGLE, Weights
+from railbed.train.worker.io.tensorfile import SINGLE, TensorLayout, Weights, write_each
 from railbed.train.worker.results.gguf.convert import convert, differences
 from railbed.train.worker.results.merge import MergedWeights
 from railbed.train.worker.results.serve import serve
@@ -52,7 +50,7 @@ Report = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class WeightSource:
     """A model to write: its settings, its tensors, and where its tokenizer is."""
 
     folder: ModelFolder
@@ -73,17 +71,17 @@ class Source:
 
 def open_source(
     path: Path, device: torch.device, dtype: torch.dtype | None = None, models: Path | None = None
-) -> Source:
+) -> WeightSource:
     """Open a model, or an adapter together with the model below it; raise ModelError if that has changed since."""
     if not is_adapter(path):
         folder, weights = ModelFolder.open(path), Weights(path)
-        return Source(folder, path, weights, weights.layouts, _step(path), merged=False)
+        return WeightSource(folder, path, weights, weights.layouts, _step(path), merged=False)
     adapter = AdapterFolder.open(path)
     folder = adapter.base_folder(models)
     require_unchanged(adapter, folder)
     merged = MergedWeights(adapter, folder, device, dtype)
     tokenizer = path if (path / TOKENIZER).is_file() else folder.path
-    return Source(folder, tokenizer, merged, merged.layouts, _step(path), merged=True)
+    return WeightSource(folder, tokenizer, merged, merged.layouts, _step(path), merged=True)
 
 
 def run(request: Mapping[str, Any], messages: Messages) -> Mapping[str, object]:
@@ -111,7 +109,7 @@ def run(request: Mapping[str, Any], messages: Messages) -> Mapping[str, object]:
     return {"bytes": sum(file.size for file in files.values()), "step": source.step, "merged": source.merged}
 
 
-def write_as_gguf(source: Source, into: Path, number_type: str, name: str, report: Report) -> dict[str, Written]:
+def write_as_gguf(source: WeightSource, into: Path, number_type: str, name: str, report: Report) -> dict[str, Written]:
     """Write one GGUF file, and a Modelfile for Ollama."""
     written = convert(
         source.folder,
@@ -127,7 +125,7 @@ def write_as_gguf(source: Source, into: Path, number_type: str, name: str, repor
 
 
 def write_as_safetensors(
-    source: Source, into: Path, report: Report, shard_bytes: int = SHARD_BYTES
+    source: WeightSource, into: Path, report: Report, shard_bytes: int = SHARD_BYTES
 ) -> dict[str, Written]:
     """Write the weights, in several files if they are large, the configuration and the tokenizer."""
     shards = _shards(source.layouts, shard_bytes)
@@ -174,7 +172,7 @@ def _shards(layouts: Mapping[str, TensorLayout], limit: int) -> list[dict[str, T
     return shards
 
 
-def _write_settings(source: Source, into: Path) -> dict[str, Written]:
+def _write_settings(source: WeightSource, into: Path) -> dict[str, Written]:
     config = {key: value for key, value in source.folder.config.items() if key not in {"torch_dtype", "dtype"}}
     config["dtype"] = str(source.dtype).removeprefix("torch.")
     files = {CONFIG: write_synced(into / CONFIG, (json.dumps(config, indent=2) + "\n").encode())}

@@ -2,21 +2,28 @@
 
 Messages are JSON lines: `alive` every second, `refused` with a sentence, `done` at the end, and those of the program
 itself. It ends when its input is closed, because whoever started it is gone.
+
+Libraries that only nodes with models from elsewhere have.
 """
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Mapping
+from types import ModuleType
 from typing import Any
 
 import torch
 
-from railbed.errors import DeviceError, RailbedError, os_reason
+from railbed.errors import DeviceError, RailbedError, ToolMissing, os_reason
 from railbed.launch.messages import Messages
+from railbed.model.requirements import install_extra
+from railbed.train.worker.models.pretrained import silence_warnings
 
 REQUEST_BYTES = 64 << 20
 Work = Callable[[Mapping[str, Any], Messages], Mapping[str, object]]
@@ -59,3 +66,28 @@ def _end_with_input() -> None:
     while sys.stdin.buffer.read(1 << 16):
         pass
     os._exit(0)
+
+
+OFFLINE = {
+    "HF_HUB_OFFLINE": "1",
+    "TRANSFORMERS_OFFLINE": "1",
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+    "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+    "TRANSFORMERS_VERBOSITY": "error",
+    "TOKENIZERS_PARALLELISM": "false",
+}
+"""Everything loads from local folders; nothing contacts a hub."""
+
+
+def library(name: str) -> Any:  # noqa: ANN401 -- a module, and one that may not be there
+    """Return a library; raise ToolMissing if it is not installed."""
+    os.environ.update(OFFLINE)
+    silence_warnings()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # their authors' business
+            module: ModuleType = importlib.import_module(name)
+    except ImportError as error:
+        hint = f"`{install_extra('tune')}` there"
+        raise ToolMissing(f"the Python library {error.name or name} is not installed", hint=hint) from None
+    return module

@@ -23,7 +23,7 @@ Settings = dict[str, Setting]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Architecture:
+class GgufArchitecture:
     """A type of model."""
 
     name: str

@@ -11,10 +11,22 @@ from railbed.errors import ModelError
 from railbed.train.base.folder import ModelFolder
 from railbed.train.state.checkpoints import Written
 from railbed.train.worker.io.tensorfile import TensorLayout, bytes_of
-from railbed.train.worker.results.gguf.architecture import Architecture
+from railbed.train.worker.results.gguf.architecture import GgufArchitecture
 from railbed.train.worker.results.gguf.architectures import architecture_of
-from railbed.train.worker.results.gguf.container import Setting, TensorPlan, Unsigned, write_gguf
-from railbed.train.worker.results.gguf.number_types import BF16, BLOCK, F16, F32, NUMBER_TYPES, Q8_0, NumberType, stored
+from railbed.train.worker.results.gguf.container import (
+    BF16,
+    BLOCK,
+    F16,
+    F32,
+    NUMBER_TYPES,
+    Q8_0,
+    NumberType,
+    Setting,
+    TensorPlan,
+    Unsigned,
+    stored,
+    write_gguf,
+)
 from railbed.train.worker.results.gguf.tokenizerfile import TokenizerFile
 from railbed.train.worker.results.gguf.vocabulary import name_in_file, vocabulary_differences, vocabulary_settings
 
@@ -81,7 +93,7 @@ def _number_type(name: str, layouts: Mapping[str, TensorLayout]) -> NumberType:
     return BF16 if any(layout.dtype == torch.bfloat16 for layout in layouts.values()) else F16
 
 
-def _homes(architecture: Architecture, layouts: Mapping[str, TensorLayout]) -> dict[str, str]:
+def _homes(architecture: GgufArchitecture, layouts: Mapping[str, TensorLayout]) -> dict[str, str]:
     """Return the tensors of the file, and the tensors of the folder that they come from."""
     homes: dict[str, str] = {}
     for name in layouts:
@@ -93,7 +105,7 @@ def _homes(architecture: Architecture, layouts: Mapping[str, TensorLayout]) -> d
     return homes
 
 
-def _plan(architecture: Architecture, own: str, layout: TensorLayout, kind: NumberType) -> TensorPlan:
+def _plan(architecture: GgufArchitecture, own: str, layout: TensorLayout, kind: NumberType) -> TensorPlan:
     is_matrix = len(layout.shape) == 2
     flipped = architecture.name == "gpt2" and is_matrix and own.startswith("blk.")
     shape = layout.shape[::-1] if flipped else layout.shape

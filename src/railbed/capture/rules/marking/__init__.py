@@ -1,1 +1,0 @@
-"""DSCP, ECN and priority of packets. Read `missing.py` first."""

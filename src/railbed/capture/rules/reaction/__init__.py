@@ -1,1 +1,0 @@
-"""Congestion: notifications, and what senders do about them. Read `ignored.py` first."""

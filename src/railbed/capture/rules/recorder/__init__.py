@@ -1,1 +1,0 @@
-"""What the recorders themselves missed. Read `dropped.py` first."""

@@ -1,1 +1,0 @@
-"""The way that packets take: its load, its packet size, its ports. Read `mtu.py` first."""

@@ -1,1 +1,0 @@
-"""Rules about cables between a node and a switch: whether both ends agree. Read `mtu.py` first."""

@@ -1,0 +1,62 @@
+"""RDMA packets are classified into the no-drop group at every switch port with a node.
+
+What
+----
+The qos policy of the port (or of the system) has a class that matches the policy's DSCP and sets the QoS group that
+the network-qos policy makes lossless.
+
+Why
+---
+A switch does not trust DSCP by default: without this policy, RDMA is in the default queue with everything else, and is
+dropped like everything else, although PFC is on and the no-drop queue is empty. A match on CoS does not help: packets
+without a VLAN tag have none.
+
+Fix
+---
+A `class-map type qos match-any` with `match dscp 26`, a `policy-map type qos` that sets `qos-group 3` for it, and
+`service-policy type qos input` with that policy on the port. Existing policies are extended, not replaced.
+
+Source
+------
+Cisco Nexus 9000 Series NX-OS Quality of Service Configuration Guide, "Configuring Classification";
+nxos_config_roce.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from railbed.check.shared import nexus
+from railbed.check.shared.nexus import classified, set_group
+from railbed.check.shared.nexus_qos import QOS_PROBES, interface_of, no_port, qos_of
+from railbed.check.shared.port import no_lossless
+from railbed.probes.nexus import interface
+from railbed.rules.judgement import Judgement, fail, ok
+from railbed.rules.rule import Rule
+from railbed.rules.site import SwitchPortView
+
+
+def judge(port: SwitchPortView) -> Iterator[Judgement]:
+    """Compare the group of the policy's DSCP with the no-drop group."""
+    qos, dscp = qos_of(port.switch), port.policy.dscp
+    expected = f"DSCP {dscp} in QoS group {qos.wanted_group}"
+    if interface_of(port) is None:
+        yield no_port(port)
+        return
+    group, observed = classified(qos, port, dscp)
+    if group == qos.wanted_group:
+        yield ok(expected=expected, observed=observed)
+        return
+    fix, remedy = set_group(qos, port, nexus.ROCE_CLASS, dscp, qos.wanted_group)
+    yield fail(expected=expected, observed=observed, fix=fix, remedy=remedy)
+
+
+RULE = Rule(
+    name="switch_dscp",
+    title="RDMA in the no-drop group",
+    scope="switch port",
+    needs=(*QOS_PROBES, interface.PROBE),
+    judge=judge,
+    unless=no_lossless,
+    doc=__doc__,
+)

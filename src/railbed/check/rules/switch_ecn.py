@@ -1,0 +1,93 @@
+"""The queue of RDMA marks packets with ECN, from a length that suits the port's speed.
+
+What
+----
+The queuing policy in force on each port with a node has `random-detect … ecn` on the queue of the no-drop group. The
+lower threshold is the cluster file's `ecn_low_kbytes`; if it has none, a queue of that length must hold 5 to 250
+microseconds of traffic.
+
+Why
+---
+ECN slows senders down before the queue is full, so that PFC rarely has to stop them. Without the keyword `ecn`, WRED
+drops packets of a class that must not lose any. Thresholds are in bytes: a value for 400 Gb/s marks far too late at 25,
+and PFC pauses first; one for 25 Gb/s marks every burst at 400, and the links idle.
+
+Fix
+---
+`random-detect minimum-threshold 150 kbytes maximum-threshold 3000 kbytes drop-probability 7 weight 0 ecn` in the
+queue's class: 150 and 1500 up to 50 Gb/s, 150 and 3000 at 100, 475 and 3000 at 200, 950 and 3000 at 400, or your own
+values in the cluster file. The built-in policy cannot be changed, so a new one takes its place.
+
+Source
+------
+nxos_config_roce.py (950 and 3000 for 400 Gb/s); Cisco's example for 100 Gb/s (150 and 3000); Azure Local (300 and
+300). The limits of 5 and 250 microseconds are our own: all published values lie between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from railbed.check.shared import nexus
+from railbed.check.shared.nexus_counters import Thresholds, slowest_gbps, thresholds_for, unsuitable
+from railbed.check.shared.nexus_qos import QOS_PROBES, SwitchQos, interface_of, no_port, port_name_of, qos_of
+from railbed.check.shared.port import no_ecn
+from railbed.model.fix import Fix, configure_lines
+from railbed.parsing.nexus.qos import PolicyMap, Wred
+from railbed.probes.nexus import interface
+from railbed.rules.judgement import Judgement, fail, ok, skip, warn
+from railbed.rules.rule import Rule
+from railbed.rules.site import SwitchPortView
+
+
+def judge(port: SwitchPortView) -> Iterator[Judgement]:
+    """Look at the WRED settings of the RDMA queue."""
+    qos = qos_of(port.switch)
+    if qos.family == "5000":
+        yield skip("this Nexus does not mark packets with ECN")
+    elif interface_of(port) is None:
+        yield no_port(port)
+    else:
+        wanted = thresholds_for(port.policy, slowest_gbps(port.switch))
+        yield _judge(port, qos, qos.egress(port.port.name), wanted)
+
+
+def _judge(port: SwitchPortView, qos: SwitchQos, policy: PolicyMap | None, wanted: Thresholds) -> Judgement:
+    queue = qos.queue_of(policy, qos.wanted_group)
+    expected = f"ECN marks from {wanted.shown}"
+    if queue is None or queue.wred is None:
+        named = f"{policy.name}: " if policy else ""
+        observed = f"{named}no random-detect on the queue of QoS group {qos.wanted_group}"
+        return fail(expected=expected, observed=observed, fix=_fix(port, qos, wanted))
+    if not queue.wred.ecn:
+        return fail(expected=expected, observed=f"{queue.name} drops instead of marking", fix=_fix(port, qos, wanted))
+    reason = unsuitable(queue.wred, port.policy, port)
+    if not reason:
+        return ok(expected=expected, observed=f"{queue.name}: {_shown(queue.wred)}")
+    is_filed = port.policy.ecn_low_kbytes or port.policy.ecn_high_kbytes
+    name = policy.name if policy else ""
+    condition = "" if name == nexus.EGRESS else f"if {name} may be changed"
+    fix = _fix(port, qos, wanted, condition=condition)
+    return (fail if is_filed else warn)(expected=expected, observed=f"{queue.name} {reason}", fix=fix)
+
+
+def _fix(port: SwitchPortView, qos: SwitchQos, wanted: Thresholds, *, condition: str = "") -> Fix:
+    added = nexus.mark(qos, port_name_of(port), wanted)
+    return configure_lines(port.switch.name, *added, condition=condition)
+
+
+def _shown(wred: Wred) -> str:
+    if wred.low_kbytes is None or wred.high_kbytes is None:
+        return "ECN, default thresholds"
+    return f"ECN from {wred.low_kbytes:g} to {wred.high_kbytes:g} kbytes"
+
+
+RULE = Rule(
+    name="switch_ecn",
+    title="ECN marking on the RDMA queue",
+    scope="switch port",
+    needs=(*QOS_PROBES, interface.PROBE),
+    judge=judge,
+    unless=no_ecn,
+    doc=__doc__,
+)

@@ -1,0 +1,77 @@
+"""The switch has a no-drop class for the policy's priority, with room for the policy's packets.
+
+What
+----
+The network-qos policy in force (`show policy-map system`) has a class with `pause pfc-cos` for the policy's priority
+and an `mtu` of at least `switch_mtu`.
+
+Why
+---
+Without a no-drop class the switch has no buffers to absorb what arrives until the sender has stopped, and PFC on a
+port pauses nothing: under an all-reduce, where many send to one, packets are lost.
+
+Fix
+---
+A `policy-map type network-qos` with `pause pfc-cos 3` and `mtu 9216` in `c-8q-nq3` (`c-nq3` on switches with four
+queues), as the service policy of `system qos`. On a Nexus 5000, a class-map of your own with `match qos-group 3`, and
+`pause no-drop` and `mtu 9216` in the policy. The switch rearranges its buffers, which interrupts traffic for a
+moment.
+
+Source
+------
+Cisco Nexus 9000 Series NX-OS Quality of Service Configuration Guide, "Configuring Network QoS"; nxos_config_roce.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from railbed.check.shared import nexus
+from railbed.check.shared.nexus_qos import QOS_PROBES, SwitchQos, qos_of
+from railbed.check.shared.port import no_pfc
+from railbed.model.fix import Fix, configure_lines
+from railbed.rules.judgement import Judgement, fail, ok
+from railbed.rules.rule import Rule
+from railbed.rules.site import SwitchView
+
+
+def judge(switch: SwitchView) -> Iterator[Judgement]:
+    """Look for a class that is paused on the policy's priority."""
+    wanted, mtu = switch.policy.priority, switch.policy.switch_mtu
+    expected = f"pause on priority {wanted}, MTU {mtu}"
+    qos = qos_of(switch)
+    policy, item = qos.system.network_qos, qos.no_drop_class
+    if item is None:
+        others = _paused(qos)
+        named = f"pauses priority {', '.join(map(str, others))}" if others else "pauses no priority"
+        observed = f"{policy.name} {named}" if policy else "no network-qos policy"
+        yield fail(expected=expected, observed=observed, fix=_fix(switch, qos, others))
+    elif (item.mtu or 0) < mtu:
+        observed = f"{item.name}: MTU {item.mtu or 'not set'}"
+        yield fail(expected=expected, observed=observed, fix=_fix(switch, qos, ()))
+    else:
+        yield ok(expected=expected, observed=f"{item.name}: pause on priority {wanted}, MTU {item.mtu}")
+
+
+def _paused(qos: SwitchQos) -> tuple[int, ...]:
+    classes = qos.system.network_qos.classes if qos.system.network_qos else ()
+    return tuple(sorted(priority for item in classes for priority in qos.paused_by(item)))
+
+
+def _fix(switch: SwitchView, qos: SwitchQos, others: tuple[int, ...]) -> Fix:
+    """Complete the policy; if the switch pauses another priority, the cluster file may be wrong."""
+    edit = (
+        f"if the hosts use it too, write `priority: {others[0]}` into `policy:` of the cluster file" if others else ""
+    )
+    return configure_lines(switch.name, *nexus.no_drop(qos), interrupts=True, alternative=edit)
+
+
+RULE = Rule(
+    name="switch_network_qos",
+    title="no-drop class of the switch",
+    scope="switch",
+    needs=QOS_PROBES,
+    judge=judge,
+    unless=no_pfc,
+    doc=__doc__,
+)

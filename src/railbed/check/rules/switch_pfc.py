@@ -1,0 +1,72 @@
+"""PFC is configured and operational on every switch port with a node, for the policy's priority and no other.
+
+What
+----
+`show interface priority-flow-control` shows mode On, and operation On with exactly the policy's priority in the
+bitmap.
+
+Why
+---
+With the default mode, auto, PFC depends on DCBX with the card, which most RoCE hosts do not use: PFC stays off, and
+the switch drops packets when its buffers are full. RoCE then resends everything after that packet, and an all-reduce
+takes many times as long. PFC on other priorities lets traffic that may be dropped stop the port.
+
+Fix
+---
+`interface Ethernet1/1` and `priority-flow-control mode on`; the port stays up. The priorities come from the
+network-qos policy of the system: see switch_network_qos.
+
+Source
+------
+Cisco Nexus 9000 Series NX-OS Quality of Service Configuration Guide, "Configuring Priority Flow Control"; IEEE
+802.1Qbb.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from railbed.check.shared.nexus_qos import interface_of, no_port, port_name_of
+from railbed.check.shared.port import no_pfc
+from railbed.model.fix import configure_lines
+from railbed.parsing.nexus.answer import find_port
+from railbed.probes.nexus import interface, pfc
+from railbed.probes.nexus.pfc import PortPfc
+from railbed.rules.judgement import Judgement, fail, ok, unknown
+from railbed.rules.rule import Rule
+from railbed.rules.site import SwitchPortView
+
+
+def judge(port: SwitchPortView) -> Iterator[Judgement]:
+    """Compare the mode, the operation and the priorities with the policy."""
+    expected = f"PFC on, priority {port.policy.priority} only"
+    state, link = find_port(port.read(pfc.PROBE).ports, port.port.name), interface_of(port)
+    if state is None or link is None:
+        yield no_port(port)
+    elif state.mode != "on":
+        lines = (f"interface {port_name_of(port)}", "  priority-flow-control mode on")
+        yield fail(expected=expected, observed=_describe(state), fix=configure_lines(port.switch.name, *lines))
+    elif not link.up:
+        yield unknown(expected=expected, observed="mode on, but the link is down", remedy="see switch_link")
+    elif state.priorities == (port.policy.priority,):
+        yield ok(expected=expected, observed=_describe(state))
+    else:
+        yield fail(expected=expected, observed=_describe(state), remedy="see switch_network_qos")
+
+
+def _describe(state: PortPfc) -> str:
+    if not state.operational:
+        return f"mode {state.mode}, not in operation"
+    named = ", ".join(map(str, state.priorities))
+    return f"mode {state.mode}, pauses {f'priority {named}' if named else 'no priority'}"
+
+
+RULE = Rule(
+    name="switch_pfc",
+    title="PFC of switch ports",
+    scope="switch port",
+    needs=(pfc.PROBE, interface.PROBE),
+    judge=judge,
+    unless=no_pfc,
+    doc=__doc__,
+)

@@ -1,0 +1,223 @@
+"""If every port of a rail has the same value and the cluster file another, the file is the likelier mistake.
+
+A remedy must not break a working rail, so it suggests correcting the file, or checking the switch first.
+
+For rules over a rail: the facts of its ports, and which nodes differ.
+
+What rules over RDMA ports share: finding the port among the facts.
+
+Whether rules apply: to what the cluster file says of a subject, or to the GPUs of a node.
+
+Fixes that several rules share.
+
+Short texts for tables, shared by rules about many peers or interfaces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import Protocol, TypeVar
+
+from railbed.model.cluster import Policy
+from railbed.model.fix import Fix, Persistence, run, write_value
+from railbed.model.probe import Probe
+from railbed.model.reading import Known, Unknown
+from railbed.probes import infiniband
+from railbed.probes.gpu import Gpus
+from railbed.probes.infiniband import RdmaDevice, RdmaPort
+from railbed.rules.judgement import Judgement, skip, unknown
+from railbed.rules.site import NodeView, PortView, RailView
+
+V = TypeVar("V", bound=Hashable)
+
+
+def agreed(port: PortView, value_of: Callable[[PortView], V | None]) -> V | None:
+    """Return the value that two or more ports of a rail all have; None if one differs or is not known."""
+    counts = port.on_rail(value_of)
+    return next(iter(counts)) if len(counts) == 1 and sum(counts.values()) > 1 else None
+
+
+def write_at_rail(port: PortView, key: str, value: object) -> str:
+    """Return the edit that sets a value for the rail of a port."""
+    return f"write `{key}: {value}` at {port.port.rail} in the cluster file"
+
+
+def follow_rail(key: str, value: object) -> str:
+    """Return the alternative to changing every port of a rail: an edit of the policy."""
+    edit = f"write `{key}: {value}` into `policy:` of the cluster file"
+    return f"all ports of the rail have it: if the switch does too, {edit}"
+
+
+SHOWN = 3
+
+
+def some(names: Iterable[str], shown: int = SHOWN) -> str:
+    """Return the first few names, and how many more there are."""
+    names = list(names)
+    more = len(names) - shown
+    return ", ".join(names) if more <= 0 else f"{', '.join(names[:shown])} and {more} more"
+
+
+def grouped(values: Mapping[str, V]) -> dict[V, list[str]]:
+    """Return the names by value, the rarest value first: that is where the outlier is."""
+    groups: dict[V, list[str]] = {}
+    for name, value in values.items():
+        groups.setdefault(value, []).append(name)
+    return dict(sorted(groups.items(), key=lambda group: len(group[1])))
+
+
+def no_interface(netdev: str) -> Judgement:
+    """Leave a missing interface to the rule `link_up`."""
+    return skip(f"no interface {netdev}: see link_up")
+
+
+F = TypeVar("F")
+
+
+def rdma_ports(rail: RailView) -> list[PortView]:
+    """Return the ports of a rail that have an RDMA device in the cluster file."""
+    return [port for port in rail.ports if port.port.rdma is not None]
+
+
+def read_ports(ports: list[PortView], probe: Probe[F]) -> tuple[list[tuple[PortView, F]], list[PortView]]:
+    """Return the facts of the ports that were read, and the ports that were not."""
+    readings = [(port, port.node.facts.read(probe)) for port in ports]
+    known = [(port, reading.facts) for port, reading in readings if isinstance(reading, Known)]
+    return known, [port for port, reading in readings if isinstance(reading, Unknown)]
+
+
+def unread_findings(ports: list[PortView], probe: Probe[object], expected: str) -> Iterator[Judgement]:
+    """Yield one unknown for each port whose facts are missing, unless its whole node failed."""
+    for port in ports:
+        reading = port.node.facts.read(probe)
+        if isinstance(reading, Unknown) and not reading.device_failed:
+            yield unknown(
+                expected=expected,
+                observed=reading.reason,
+                remedy=reading.remedy,
+                evidence=reading.evidence,
+                subject=port.subject,
+            )
+
+
+def by_value(values: Mapping[str, object]) -> str:
+    """List names by value, `3 on a, c; 5 on b`, the most common value first."""
+    holders: dict[object, list[str]] = {}
+    for holder, value in values.items():
+        holders.setdefault(value, []).append(holder)
+    ordered = sorted(holders.items(), key=lambda item: (-len(item[1]), str(item[0])))
+    return "; ".join(f"{value} on {some(names)}" for value, names in ordered)
+
+
+def rdma_name(port: PortView) -> str:
+    """Return `device/port`, as the cluster file has it."""
+    return f"{port.port.rdma}/{port.port.rdma_port}"
+
+
+def rdma_device(port: PortView) -> RdmaDevice | None:
+    """Return the port's RDMA device from sysfs, or None if it does not exist or sysfs was not read."""
+    facts = port.node.try_read(infiniband.PROBE)
+    return facts.devices.get(port.port.rdma or "") if facts else None
+
+
+def rdma_port(port: PortView) -> RdmaPort | None:
+    """Return the RDMA port from sysfs, or None if the machine has none; unread facts end as unknown."""
+    device = port.read(infiniband.PROBE).devices.get(port.port.rdma or "")
+    return device.ports.get(str(port.port.rdma_port)) if device else None
+
+
+def not_there(port: PortView, expected: str) -> Judgement:
+    """Leave a missing device to the rule `rdma_device`."""
+    return unknown(expected=expected, observed=f"no {rdma_name(port)} on this node: see rdma_device")
+
+
+S = TypeVar("S")
+NO_GPU = "no NVIDIA GPU"
+NO_RDMA = "no RDMA device in the cluster file"
+
+
+class Governed(Protocol):
+    """A subject to which the lossless policy applies."""
+
+    @property
+    def policy(self) -> Policy: ...
+
+
+def first_of(*reasons: Callable[[S], str]) -> Callable[[S], str]:
+    """Return a function that gives the first reason not to judge a subject."""
+    return lambda subject: next(filter(None, (reason(subject) for reason in reasons)), "")
+
+
+def no_rdma(port: PortView) -> str:
+    """Return why a rule about RDMA does not apply to a port."""
+    return NO_RDMA if port.port.rdma is None else ""
+
+
+def no_rdma_on_node(node: NodeView) -> str:
+    """Return why a rule about RDMA does not apply to a node."""
+    return "" if rdma_devices(node) else NO_RDMA
+
+
+def no_port(node: NodeView) -> str:
+    """Return why a rule about rails does not apply to a node."""
+    return "" if node.node.ports else "no port on a rail"
+
+
+def no_peer(port: PortView) -> str:
+    """Return why a rule about peers does not apply to a port."""
+    peers = port.node.site.cluster.peers(port.node.name, port.port)
+    return "no peer on this rail" if next(iter(peers), None) is None else ""
+
+
+def no_pfc(subject: Governed) -> str:
+    """Return why a rule about pauses does not apply."""
+    return "" if subject.policy.pfc else "the policy has PFC off"
+
+
+def no_ecn(subject: Governed) -> str:
+    """Return why a rule about marks and notifications does not apply."""
+    return "" if subject.policy.ecn else "the policy has ECN off"
+
+
+def no_lossless(subject: Governed) -> str:
+    """Return why a rule about the lossless priority does not apply."""
+    return "" if subject.policy.pfc or subject.policy.ecn else "the policy has PFC and ECN off"
+
+
+def rdma_devices(node: NodeView) -> tuple[str, ...]:
+    """Return the RDMA devices that the cluster file gives a node."""
+    return tuple(port.rdma for port in node.node.ports if port.rdma)
+
+
+def gpu_obstacle(gpus: Gpus, expected: str) -> Judgement | None:
+    """Explain why GPUs cannot be judged: there is none, or the driver does not show it (see `gpu_driver`)."""
+    if gpus.none_here:
+        return skip(NO_GPU)
+    if not gpus.gpus:
+        return unknown(
+            expected=expected, observed="the driver shows no GPU; see gpu_driver", evidence=gpus.problem or ""
+        )
+    return None
+
+
+def load_modules(node: NodeView, modules: Sequence[str]) -> Fix:
+    """Load kernel modules, each after those it needs; undoing unloads them in the opposite order."""
+    many = "-a " if len(modules) > 1 else ""
+    return Fix(
+        device=node.name,
+        apply=run(f"modprobe {many}{' '.join(modules)}"),
+        undo=run(f"modprobe -r {' '.join(reversed(modules))}"),
+        persistence=Persistence.BOOT,
+    )
+
+
+def set_value(port: PortView, file: str, *, before: int, after: int, alternative: str = "", note: str = "") -> Fix:
+    """Write a value to sysfs, configfs or debugfs, which lose it at reboot; existing connections keep theirs."""
+    return Fix(
+        device=port.node.name,
+        apply=run(write_value(after, file)),
+        undo=run(write_value(before, file)),
+        persistence=Persistence.BOOT,
+        alternative=alternative,
+        note=note,
+    )

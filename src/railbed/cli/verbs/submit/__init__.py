@@ -1,1 +1,0 @@
-"""railbed submit: `command.py` has the options, `words.py` checks those of the verb that the job runs."""

@@ -1,1 +1,0 @@
-"""GPUs that do less than they could."""

@@ -1,1 +1,0 @@
-"""Cables and links: damaged, down, slow or lossy. Read `flap.py` first."""

@@ -1,1 +1,0 @@
-"""RDMA in the wrong priority."""

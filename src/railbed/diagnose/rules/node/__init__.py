@@ -1,1 +1,0 @@
-"""Nodes as a whole: silent, cut off, out of memory, with a clock that jumps. Read `silent.py` first."""

@@ -1,1 +1,0 @@
-"""Whether packets can reach the other end at all, and over which of several ways. Read `mtu.py` first."""

@@ -1,1 +1,0 @@
-"""Priority flow control: who stops whom, and whether it is obeyed. Read `storm.py` first."""

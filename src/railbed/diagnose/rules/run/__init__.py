@@ -1,1 +1,0 @@
-"""The run itself: what became of its records."""
