@@ -1,4 +1,6 @@
-"""Outliers: which measurements lag behind comparable ones, and what they have in common.
+"""What bench judges numbers by, without a baseline.
+
+Outliers: which measurements lag behind comparable ones, and what they have in common.
 
 The search starts at the best value rather than the median: one slow port out of four nodes, or one slow rail out of
 two, affects half of all measurements. Outliers are attributed to a common cause: a rail, a node, a port, one direction

@@ -1,4 +1,6 @@
-"""Who sends to whom, and which pairs run at the same time, as pure lists of pairs.
+"""When trials run, and how long they take.
+
+Who sends to whom, and which pairs run at the same time, as pure lists of pairs.
 
 How long trials take compared with the schedule, and the time left.
 """

@@ -1,4 +1,6 @@
-"""What to record: ports, how, and how much.
+"""A recording on a node: what it was asked for, and what it sends.
+
+What to record: ports, how, and how much.
 
 What a recorder sends: read strictly, since a node may send anything.
 """

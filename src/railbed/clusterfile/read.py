@@ -1,4 +1,6 @@
-"""From a file to a cluster, or to one error that lists everything wrong with it.
+"""Reads the cluster file.
+
+From a file to a cluster, or to one error that lists everything wrong with it.
 
 The cluster file as a kind of file.
 

@@ -1,4 +1,6 @@
-"""Keys and values for the ranks of one job, served by rank 0 to clients that prove that they have the job's secret.
+"""How the ranks of a job exchange keys and values.
+
+Keys and values for the ranks of one job, served by rank 0 to clients that prove that they have the job's secret.
 
 It listens at one address only. All other clients are rejected before they can request anything: such a connection
 takes one of a few slots for unproven clients, for some seconds at most, and is reported.

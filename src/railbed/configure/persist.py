@@ -1,4 +1,6 @@
-"""The changes that make a node's other changes survive a reboot.
+"""What makes the settings of a node survive a reboot.
+
+The changes that make a node's other changes survive a reboot.
 
 Addresses and MTUs in the network configuration that a node reads at boot: netplan, systemd-networkd or ifupdown.
 

@@ -1,4 +1,6 @@
-"""Numbers, sizes, durations and counts as people read them. Every text of railbed takes them from here.
+"""Text as people read it: numbers with units, foreign text made safe, and paths.
+
+Numbers, sizes, durations and counts as people read them. Every text of railbed takes them from here.
 
 Makes foreign text safe for a terminal or a page: escape sequences, control and direction characters.
 

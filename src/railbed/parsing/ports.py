@@ -1,4 +1,6 @@
-"""What probes of all network interfaces share: the shell loop, and ethtool's messages for unsupported queries.
+"""Output about all network interfaces and RDMA ports of a node.
+
+What probes of all network interfaces share: the shell loop, and ethtool's messages for unsupported queries.
 
 A tree below /sys/class/infiniband as `device/path:value` lines, the way `grep -r ''` prints files.
 """

@@ -1,4 +1,6 @@
-"""Findings in groups, the worst first, and their verdicts counted: the same on the terminal and in the report.
+"""What is alike is shown once: findings, nodes and ports in groups.
+
+Findings in groups, the worst first, and their verdicts counted: the same on the terminal and in the report.
 
 Items with the same key in one group: the one way in which alike nodes, ports, findings and changes are merged.
 

@@ -1,4 +1,6 @@
-"""Moments in which several senders load one receiver at once, above the speed of its link if that is known.
+"""Congestion: who causes it, and how senders react.
+
+Moments in which several senders load one receiver at once, above the speed of its link if that is known.
 
 Congestion notifications, and the rate of the sender before and after.
 

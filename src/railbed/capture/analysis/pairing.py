@@ -1,4 +1,6 @@
-"""Which two flows are one connection: a packet names only the queue pair that it goes to, so this is inferred.
+"""Which flows belong together, and where they were recorded.
+
+Which two flows are one connection: a packet names only the queue pair that it goes to, so this is inferred.
 
 An answer has the sequence number of its request, and comes after it. Two flows between the same addresses belong
 together if the answers of one name requests of the other; where several do, the UDP source port and the smaller

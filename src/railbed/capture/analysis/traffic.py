@@ -1,4 +1,6 @@
-"""DSCP, ECN and priority of a flow's packets.
+"""What a flow sent: marks, messages, rates.
+
+DSCP, ECN and priority of a flow's packets.
 
 Messages: how many, how large, how fast, by operation.
 

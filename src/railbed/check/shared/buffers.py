@@ -1,4 +1,6 @@
-"""Receive buffers of a port: which priority uses which, and whether the lossless one holds what follows a pause.
+"""Buffers and congestion control of a port.
+
+Receive buffers of a port: which priority uses which, and whether the lossless one holds what follows a pause.
 
 Congestion control of a port, from OFED's sysfs (by interface) or the inbox driver's debugfs (by PCI address).
 """

@@ -1,4 +1,6 @@
-"""Error counters by the names that drivers use, and their growth between two readings.
+"""Error counters of interfaces and RDMA ports.
+
+Error counters by the names that drivers use, and their growth between two readings.
 
 The meaning of the error counters of RDMA ports, by family of card, and their growth.
 """

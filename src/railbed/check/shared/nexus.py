@@ -1,4 +1,6 @@
-"""Into which QoS group a port puts a DSCP, and how to change that.
+"""What rules about a Nexus share.
+
+Into which QoS group a port puts a DSCP, and how to change that.
 
 Configuration lines that make a Nexus lossless: the fixes of rules about switches consist of them.
 

@@ -1,4 +1,6 @@
-"""Counters of a switch port from all sources, under descriptive names.
+"""Numbers that rules about a Nexus judge by.
+
+Counters of a switch port from all sources, under descriptive names.
 
 ECN thresholds of a queue, by the speed of the port.
 

@@ -1,4 +1,6 @@
-"""For rules that compare nodes: the values by node, and a finding for each node without a value.
+"""What rules about nodes share.
+
+For rules that compare nodes: the values by node, and a finding for each node without a value.
 
 The Python environment that nodes train with: created where the cluster file says it is, with what training needs.
 

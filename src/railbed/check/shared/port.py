@@ -1,4 +1,6 @@
-"""If every port of a rail has the same value and the cluster file another, the file is the likelier mistake.
+"""What rules about ports and rails share.
+
+If every port of a rail has the same value and the cluster file another, the file is the likelier mistake.
 
 A remedy must not break a working rail, so it suggests correcting the file, or checking the switch first.
 

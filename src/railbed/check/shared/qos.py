@@ -1,4 +1,6 @@
-"""How a port sorts packets: whether it trusts DSCP, and which priority a DSCP gets.
+"""QoS of a port: trust, priorities, flow control, traffic classes.
+
+How a port sorts packets: whether it trusts DSCP, and which priority a DSCP gets.
 
 Priority flow control of a port.
 

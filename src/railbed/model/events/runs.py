@@ -1,4 +1,6 @@
-"""Events about runs, their files and pages: background runs, export, report, compare, runs.
+"""Events of runs and their files, of bench, configure and generate.
+
+Events about runs, their files and pages: background runs, export, report, compare, runs.
 
 Events of bench.
 

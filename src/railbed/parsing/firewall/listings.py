@@ -1,4 +1,6 @@
-"""Reads the rules that `iptables -S` prints.
+"""The rules of a firewall, as iptables and nft list them.
+
+Reads the rules that `iptables -S` prints.
 
 Reads the rules that `nft -j list ruleset` prints.
 """

@@ -1,4 +1,6 @@
-"""Whether the nodes have disk space for checkpoints.
+"""What is verified before a training starts: disk space, libraries, the size of the vocabulary.
+
+Whether the nodes have disk space for checkpoints.
 
 Whether the nodes have the Python libraries that tuning a model needs, before anything is copied there.
 

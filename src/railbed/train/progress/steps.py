@@ -1,4 +1,6 @@
-"""The cost of restarts: the time in which training made no new progress.
+"""The course of a training from the messages of its ranks: restarts, waiting, phases, the end.
+
+The cost of restarts: the time in which training made no new progress.
 
 It begins with the last new step before the failure, and ends when that step is reached again. So it includes the time
 until the failure was noticed, the time until steps were taken again, and the repeated steps. If another restart follows

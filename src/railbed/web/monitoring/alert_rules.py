@@ -1,4 +1,6 @@
-"""Alerts about a lossless fabric: pauses, congestion notifications, drops.
+"""The alerts.
+
+Alerts about a lossless fabric: pauses, congestion notifications, drops.
 
 Alerts about nodes, their links, and the training.
 """
