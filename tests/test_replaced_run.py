@@ -15,7 +15,7 @@ from railbed.cli.slurm.script import JobRequest, batch_script
 from railbed.errors import UsageError
 from railbed.model.writers import ACL
 from railbed.store import Store, new_run, open_run, run_to_continue
-from railbed.store.ownership import refuse_replaceable, require_private_run
+from railbed.store.run import refuse_replaceable, require_private_run
 from tests.support.cli import railbed
 from tests.support.strangers import as_stranger, open_folder
 

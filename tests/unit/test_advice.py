@@ -12,7 +12,7 @@ from railbed.cli.main import run
 from railbed.lab import folder
 from railbed.lab.model import Spec, StoredLab
 from railbed.model.record import Change, Event, Finding, Verdict
-from railbed.present.commands import cluster_option
+from railbed.present.wording import cluster_option
 from tests.support.events import event
 
 

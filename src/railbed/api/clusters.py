@@ -15,7 +15,7 @@ from railbed.errors import UsageError
 from railbed.model.cluster import Cluster
 from railbed.model.limits import DEVICE_SECONDS
 from railbed.model.text import exists
-from railbed.present.commands import DEFAULT_CLUSTER
+from railbed.present.wording import DEFAULT_CLUSTER
 
 ClusterLike = Cluster | str | os.PathLike[str] | None
 """A cluster, the path of its file, or None for `cluster.yaml` in this folder, else this machine."""

@@ -10,7 +10,7 @@ from railbed import clusterfile
 from railbed.errors import UsageError
 from railbed.model.cluster import LOCAL_HOST, Cluster, Node
 from railbed.model.text import exists, is_folder
-from railbed.present.commands import DEFAULT_CLUSTER
+from railbed.present.wording import DEFAULT_CLUSTER
 from railbed.store.find import cluster_to_act_on
 from railbed.store.run import ABOUT
 

@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from pathlib import Path
 
 from railbed.model.record import Record
-from railbed.present.commands import add_cluster, advise
+from railbed.present.wording import add_cluster, advise
 
 _in_use: ContextVar[Path | None] = ContextVar("cluster_file_in_use", default=None)
 

@@ -7,7 +7,7 @@ import sys
 from railbed import clusterfile
 from railbed.errors import ClusterFileError, UsageError
 from railbed.lab import folder
-from railbed.present.commands import DEFAULT_CLUSTER
+from railbed.present.wording import DEFAULT_CLUSTER
 
 
 def lab_here() -> str | None:

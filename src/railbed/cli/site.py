@@ -18,7 +18,7 @@ from railbed.cli.hints import use_cluster_file
 from railbed.cli.run.signals import run_until_ended
 from railbed.model.cluster import Cluster
 from railbed.model.text import exists
-from railbed.present.commands import DEFAULT_CLUSTER
+from railbed.present.wording import DEFAULT_CLUSTER
 from railbed.store import NEWEST
 
 SLURM_NAME = "slurm"

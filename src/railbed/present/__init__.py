@@ -5,6 +5,6 @@
 - `changes.py`: devices and ports with the same changes.
 - `groups.py`, `groups.py`, `wording.py`: what these have in common: keys, names to ignore in them, lists of names.
 - `bench.py`: measurements of the same test in one group.
-- `commands.py`: the cluster file in commands that texts contain.
+- `wording.py`: the cluster file in commands that texts contain.
 - `wording.py`: durations, sizes, shares, plurals and lists as text.
 """

@@ -25,7 +25,6 @@ from railbed.errors import UsageError, os_reason
 from railbed.model.events import TrainingStarted
 from railbed.model.private import for_us_alone, scrub
 from railbed.model.record import Event, Finding, Record
-from railbed.store.ownership import require_private_run
 from railbed.store.proof import Unprovable, prove, prove_training
 from railbed.store.records import to_line
 from railbed.store.run import (
@@ -41,6 +40,7 @@ from railbed.store.run import (
     is_own_folder,
     list_runs,
     read_about,
+    require_private_run,
     runs_folder,
     this_process,
     write_atomically,

@@ -25,7 +25,7 @@ from railbed.errors import UsageError
 from railbed.fleet import Fleet
 from railbed.model.cluster import Cluster
 from railbed.model.record import Record
-from railbed.present.commands import DEFAULT_CLUSTER
+from railbed.present.wording import DEFAULT_CLUSTER
 from railbed.store import RunKind, Store
 
 FIRST_VISIT = RunKind(noun="first visit of an experiment", fits=is_first_visit, hint=RUNS)

@@ -16,7 +16,7 @@ from railbed.diagnose.evidence import Evidence
 from railbed.errors import ClusterFileError, UsageError
 from railbed.model.cluster import Cluster
 from railbed.model.record import Finding
-from railbed.present.commands import advise
+from railbed.present.wording import advise
 from railbed.rules.engine import judge
 from railbed.store import NEWEST, Store
 from railbed.store.find import cluster_to_read

@@ -24,7 +24,7 @@ from railbed.model.cabling import name_from
 from railbed.model.cluster import Cluster
 from railbed.model.events import ClusterBuilt
 from railbed.model.record import Change, Record
-from railbed.present.commands import DEFAULT_CLUSTER
+from railbed.present.wording import DEFAULT_CLUSTER
 from railbed.store import Store
 
 

@@ -23,8 +23,7 @@ from railbed.model.events import Notice
 from railbed.model.events.general import progress
 from railbed.store import RunSummary, summary_of
 from railbed.store.find import cluster_to_read
-from railbed.store.ownership import refuse_foreign_run
-from railbed.store.run import RECORDS
+from railbed.store.run import RECORDS, refuse_foreign_run
 from railbed.store.submitted import was_submitted
 
 

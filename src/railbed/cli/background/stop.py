@@ -19,8 +19,7 @@ from railbed.cli.slurm.jobs import JobWatch, refuse_other_job, settle
 from railbed.errors import DeviceError, UsageError
 from railbed.model.events import Stopped
 from railbed.store import RunSummary, ask_to_end, is_being_written, set_status, summary_of
-from railbed.store.ownership import refuse_foreign_run
-from railbed.store.run import RECORDS
+from railbed.store.run import RECORDS, refuse_foreign_run
 from railbed.store.submitted import was_submitted
 from railbed.transport.queue import cancel_job, list_jobs, signal_job
 

@@ -14,7 +14,7 @@ from railbed.lab.model import Spec
 from railbed.model import events
 from railbed.model.record import Event, Record
 from railbed.model.text import plural
-from railbed.present.commands import cluster_option
+from railbed.present.wording import cluster_option
 
 SHOWN_ELSEWHERE = (events.LabStatus, events.LabUp, events.Progress)
 

@@ -31,7 +31,7 @@ from railbed.errors import UsageError
 from railbed.model.events import FirstVisitDone
 from railbed.model.limits import DEVICE_SECONDS
 from railbed.model.text import plural
-from railbed.present.commands import DEFAULT_CLUSTER, cluster_option
+from railbed.present.wording import DEFAULT_CLUSTER, cluster_option
 
 SuiteArgument = Annotated[str, typer.Argument(metavar="SUITE", help="A suite by name, or a file.")]
 ExperimentOption = Annotated[

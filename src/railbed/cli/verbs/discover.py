@@ -22,7 +22,7 @@ from railbed.errors import UsageError
 from railbed.model.cluster import Cluster
 from railbed.model.limits import DEVICE_SECONDS
 from railbed.model.text import plural
-from railbed.present.commands import cluster_option
+from railbed.present.wording import cluster_option
 
 HostsArgument = Annotated[
     list[str] | None,

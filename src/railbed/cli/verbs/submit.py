@@ -36,8 +36,7 @@ from railbed.model.slurm_options import HETEROGENEOUS, ONE_RUN, SBATCH, reserved
 from railbed.model.text import expand_home, is_file
 from railbed.store import new_run, runs_folder, set_status, write_atomically
 from railbed.store.find import begun, require_own_training
-from railbed.store.ownership import refuse_replaceable, require_private_run
-from railbed.store.run import ABOUT, PRIVATE
+from railbed.store.run import ABOUT, PRIVATE, refuse_replaceable, require_private_run
 from railbed.store.submitted import SCRIPT, note_job, was_submitted
 from railbed.transport.queue import cancel_job, largest_jobs, own_jobs, submit_script
 from railbed.transport.slurm import SlurmSilent

@@ -20,7 +20,7 @@ from railbed.cli.verbs.watch.view import LOCAL, PageRequest, own_token
 from railbed.errors import UsageError
 from railbed.fleet.sample import LONGEST_SECONDS, SHORTEST_SECONDS
 from railbed.model.limits import DEVICE_SECONDS
-from railbed.present.commands import DEFAULT_CLUSTER
+from railbed.present.wording import DEFAULT_CLUSTER
 from railbed.store import list_runs, runs_folder
 
 RunArgument = Annotated[
