@@ -264,3 +264,10 @@ def test_packages_name_the_file_to_read_first(package: Path) -> None:
 )
 def test_the_form_of_the_sentence(docstring: str, first: str | None) -> None:
     assert first_file(docstring) == first
+
+
+def test_unit_tests_are_where_the_packages_are() -> None:
+    packages = {path.parent.name for path in trees() if path.name == "__init__.py" and path.parent.parent == SOURCE}
+    folders = {path.parent.name for path in (ROOT / "tests" / "unit").glob("*/test_*.py")}
+    assert folders <= packages | {"support", "tools"}
+    assert list((ROOT / "tests" / "unit").glob("test_*.py")) == []

@@ -13,7 +13,7 @@ from railbed.capture.opcodes import OPCODES, IbTransport
 from railbed.capture.packets import NO_SYNDROME, NO_VLAN, Bit, Kind
 from tests.captures import files, headers, tshark
 from tests.captures.truth import Packet, other_frames
-from tests.unit.test_capture_files import variety
+from tests.unit.capture.test_capture_files import variety
 
 pytestmark = pytest.mark.tshark
 

@@ -302,7 +302,7 @@ def test_a_fault_on_what_is_off_says_so(healed: RunningLab) -> None:
     assert (result.code, "node1 was killed" in result.err) == (2, True)
 
 
-@pytest.mark.soak  # tests/unit/test_alike.py has 64 nodes
+@pytest.mark.soak  # tests/unit/present/test_alike.py has 64 nodes
 def test_many_healthy_nodes_fit_on_one_screen(tmp_path: Path) -> None:
     with running_lab(tmp_path, "--nodes", "12") as many:
         result = many.railbed("check")
