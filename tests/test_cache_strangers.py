@@ -175,7 +175,7 @@ def test_a_link_in_the_cache_is_not_followed(place: str, own: Path, victim: Path
     "name", ["lab.json", "key", "cluster.yaml", "hosts", "node1.log", "nexus/initial.cfg", "nexus"]
 )
 def test_a_link_in_the_folder_of_a_lab_is_not_followed(name: str, own: Path, victim: Path) -> None:
-    with folder.created(SPEC, set()) as lab:
+    with folder.create_lab(SPEC, set()) as lab:
         path = lab.folder / name
         path.parent.mkdir(exist_ok=True)
         path.unlink(missing_ok=True)
@@ -242,7 +242,7 @@ def test_remains_in_the_folder_of_a_new_lab_are_removed_first(own: Path, victim:
     remains.mkdir()
     for name in ("key", "node1.log", "lab.json.new", "image"):
         (remains / name).symlink_to(victim / "letter")
-    with folder.created(SPEC, set()) as lab:
+    with folder.create_lab(SPEC, set()) as lab:
         assert [path.name for path in lab.folder.iterdir()] == ["lab.json"]
         assert stat.S_IMODE(lab.folder.stat().st_mode) == 0o700
     assert own in lab.folder.parents

@@ -17,7 +17,7 @@ import pytest
 import railbed as api
 from railbed.errors import UsageError
 from railbed.model.events import WeightsFetched
-from railbed.store.find import begun
+from railbed.store.find import read_start
 from tests.support.cli import Result, railbed
 from tests.support.disks import fill, small_disk
 from tests.support.ranks import wait_for
@@ -240,7 +240,7 @@ def test_weights_come_over_ssh(trained: Path, warm_python_here: Path, tmp_path: 
 def test_records_without_a_training_are_reported(tmp_path: Path, damage: str) -> None:
     (tmp_path / "records.jsonl").write_text(damage + "\n")
     with pytest.raises(UsageError, match="ended before its training began"):
-        begun(tmp_path)
+        read_start(tmp_path)
 
 
 def test_a_run_without_its_cluster_is_reported(trained: Path, tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ def test_nobody_else_can_hold_a_lock(
         (place / name).mkdir(parents=True)
         (place / name).chmod(0o755)
     monkeypatch.setenv("RAILBED_CACHE", str(place))
-    with folder.machine_locked(), folder.created(SPEC, set()) as lab:
+    with folder.machine_locked(), folder.create_lab(SPEC, set()) as lab:
         cache.clear_unless_busy()
     with only_one("configure", ["10.0.0.1"], tmp_path / "run"):
         pass
@@ -72,7 +72,7 @@ def test_nobody_else_can_hold_a_lock(
     files = list(place.rglob("*"))
     with holding(stranger, folder.MACHINE, place, *files) as held:
         assert held == [str(place)], "nothing locks the cache itself"
-        with folder.machine_locked(), folder.locked(lab):
+        with folder.machine_locked(), folder.lock_lab(lab):
             assert folder.load_labs() == [lab]
         assert not cache.is_busy()
         with only_one("configure", ["10.0.0.1"], tmp_path / "run"):
@@ -83,7 +83,7 @@ def test_nobody_else_can_hold_a_lock(
 def test_who_holds_run_blocks_no_lab(stranger: str, own: Path) -> None:
     with holding(stranger, Path("/run"), Path("/run/lock"), Path("/tmp")) as held:
         assert "/run" in held
-        with folder.machine_locked(), folder.created(SPEC, set()) as lab:
+        with folder.machine_locked(), folder.create_lab(SPEC, set()) as lab:
             pass
     folder.remove(lab)
     assert not own.exists()
@@ -103,7 +103,7 @@ def test_a_number_whose_address_local_user_takes_is_left_to_him(stranger: str, o
 
     async def numbers(spec: Spec) -> tuple[int, int]:
         kind = VmKind()
-        with folder.created(spec, await kind.taken_numbers()) as lab:
+        with folder.create_lab(spec, await kind.taken_numbers()) as lab:
             listen = "import socket; s = socket.create_server(('127.77.%d.%d', %d)); print(1, flush=True); input()"
             with start_as(stranger, 'exec python3 -c "$1"', listen % (lab.number, CLAIM, PORT)) as process:
                 assert process.stdout
@@ -124,7 +124,7 @@ def test_a_number_whose_address_local_user_takes_is_left_to_him(stranger: str, o
 
 def test_a_process_of_somebody_else_is_not_that_of_a_node(stranger: str, own: Path) -> None:
     """A node would count as up, and a killed one would not start again."""
-    with folder.created(SPEC, set()) as lab:
+    with folder.create_lab(SPEC, set()) as lab:
         (node,) = lab.nodes
         argument = f"--net=/run/netns/railbed-{lab.id}-{node.name}"
         # It asks for a password, and meanwhile has the rights of root.
@@ -143,7 +143,7 @@ def test_the_process_of_a_switch_is_that_of_its_user(stranger: str, own: Path) -
         'mount -t tmpfs none "$1" && mkdir -p "$2" && cd "$2" && exec python3 -c "print(1, flush=True); input()" "$3"'
     )
     unshare = 'exec unshare --user --map-root-user --mount sh -c "$@"'
-    with folder.created(SPEC, set()) as lab:
+    with folder.create_lab(SPEC, set()) as lab:
         tag = str(lab.folder / "nexus")
         top = Path("/", lab.folder.parts[1])
         with start_as(stranger, unshare, enter, "sh", top, lab.folder, tag) as process:

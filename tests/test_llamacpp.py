@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from railbed.train.data.tokenizer import opened
+from railbed.train.data.tokenizer import open_tokenizer
 from railbed.train.worker.results.gguf.vocabulary import SPLITS
 from railbed.train.worker.results.publish import open_source, write_as_gguf
 from tests.support.adapters import write_adapter
@@ -59,7 +59,7 @@ def test_scores_and_greedy_tokens_are_those_of_transformers(
     folder = make(kind, tmp_path / "model")
     theirs = greedy(program, file_of(folder, tmp_path / "gguf", number_type), PROMPT, COUNT)
     model = transformers.AutoModelForCausalLM.from_pretrained(folder)
-    tokens = opened(folder).encode(PROMPT).ids  # transformers has rules of its own for some types of models
+    tokens = open_tokenizer(folder).encode(PROMPT).ids  # transformers has rules of its own for some types of models
     assert theirs["prompt"] == tokens
     with torch.inference_mode():
         scores = model(torch.tensor([tokens + theirs["greedy"]])).logits[0, len(tokens) - 1 : -1]
@@ -95,7 +95,7 @@ def test_named_rules_split_texts_as_the_tokenizer_does(program: Path, regex: str
     content["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": [split, level]}
     (folder / "tokenizer.json").write_text(json.dumps(content))
     theirs = greedy(program, file_of(folder, tmp_path / "gguf", "f32"), PROMPT, 1)
-    assert theirs["prompt"] == opened(folder).encode(PROMPT).ids
+    assert theirs["prompt"] == open_tokenizer(folder).encode(PROMPT).ids
 
 
 @pytest.mark.parametrize("style", STYLES)
@@ -104,7 +104,7 @@ def test_texts_have_the_same_tokens_and_back(program: Path, style: str, tmp_path
     folder = write_model(tmp_path / "model", MODELS[style], style=style)
     texts = [text for text in texts_of(style, 2000) if is_equal(style, text)]
     theirs, pieces = tokenize(program, file_of(folder, tmp_path / "gguf", "f32"), texts)
-    library = opened(folder)
+    library = open_tokenizer(folder)
     for text, tokens in zip(texts, theirs, strict=True):
         assert tokens == library.encode(text).ids, text
         if style == "gemma":  # no spaces are added or removed
@@ -115,7 +115,7 @@ def test_texts_have_the_same_tokens_and_back(program: Path, style: str, tmp_path
 def test_differences_are_as_documented(program: Path, chat: bool, tmp_path: Path) -> None:
     """If only the first text gets a space: docs/results.md has these differences."""
     folder = write_model(tmp_path / "model", "mistral", style="mistral", chat=chat)
-    library = opened(folder)
+    library = open_tokenizer(folder)
     documented = {"[INST]a[/INST] b": "[INST]a[/INST] b", " a": "a"} if chat else {"[INST]a": "[INST] a", " a": "  a"}
     theirs, _ = tokenize(program, file_of(folder, tmp_path / "gguf", "f32"), list(documented))
     assert theirs == [library.encode(text).ids for text in documented.values()]

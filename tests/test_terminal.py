@@ -14,7 +14,7 @@ from railbed.cli.console import SafeConsole
 from railbed.cli.run.stream import SafeStream
 from railbed.model.reading import Output
 from railbed.model.record import Finding, Measurement, Record, Verdict
-from railbed.model.text import clean, escaped, printable
+from railbed.model.text import clean, escape, printable
 from railbed.transport.record import OutputRecorder
 from tests.support.cli import SECONDS, environment, railbed
 from tests.support.events import event
@@ -38,7 +38,7 @@ def test_each_function() -> None:
     assert clean(f"a\n\t{HOSTILE}").startswith("a\n\tevil\ufffd]0;owned\ufffd\ufffd[2J")
     assert printable("a\x1bb\nc") == "a b c"
     value = {"a": HOSTILE, "b": "\U000e0001 é 漢"}
-    text = escaped(json.dumps(value, ensure_ascii=False))
+    text = escape(json.dumps(value, ensure_ascii=False))
     assert json.loads(text) == value
     for cleaned in (clean(HOSTILE), printable(HOSTILE), text):
         assert not any(piece in cleaned for piece in STEERING)

@@ -423,7 +423,7 @@ def _training(folder: Path) -> Iterator[Reader]:
     def checkpoint(text: str) -> None:
         (saved.path / checkpoints.MANIFEST).write_text(text, errors="replace")
         with suppress(DeviceError):
-            checkpoints.verified(saved.path)
+            checkpoints.read_checkpoint(saved.path)
 
     def tokens(text: str) -> None:
         (folder / "tokens.bin").write_bytes(bytes(64))

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from railbed.train.data.tokenizer import END_OF_TEXT, trained
+from railbed.train.data.tokenizer import END_OF_TEXT, train_tokenizer
 from railbed.train.models.gpt import GptSettings
 from railbed.train.worker.io.export import export
 from railbed.train.worker.models.base import BuildOptions
@@ -52,7 +52,7 @@ def text() -> str:
 
 def write_tokenizer(folder: Path, *, chat: bool = False) -> int:
     """Write a byte-level BPE; return the size of its vocabulary."""
-    tokenizer = trained([text()], 400)
+    tokenizer = train_tokenizer([text()], 400)
     tokenizer.save(str(folder / "tokenizer.json"))
     about = {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": END_OF_TEXT, "bos_token": END_OF_TEXT}
     if chat:

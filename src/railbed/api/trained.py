@@ -16,7 +16,7 @@ from railbed.errors import UsageError
 from railbed.model.cluster import Cluster
 from railbed.model.text import expand_home, is_file, is_folder
 from railbed.store import NEWEST, Store, find_run, summary_of
-from railbed.store.find import begun, cluster_to_act_on, jobs_in_progress
+from railbed.store.find import cluster_to_act_on, jobs_in_progress, read_start
 from railbed.store.run import ABOUT
 from railbed.store.submitted import job_of
 from railbed.train.base.files import CONFIG
@@ -85,7 +85,7 @@ def _training_folder(word: str, store: Store) -> Path:
 def _of_run(folder: Path, cluster: ClusterLike, node: str | None) -> TrainedModel:
     if summary_of(folder).verb != "train":
         raise UsageError(f"{folder.name} is not a training run", hint="`railbed runs` lists them")
-    started = begun(folder)
+    started = read_start(folder)
     if started.recipe.get("traffic"):
         raise UsageError(f"{folder.name} is a network load: it trains no model and has no weights")
     own = folder / MODEL

@@ -11,7 +11,7 @@ from railbed.model.text import exists, expand_home
 from railbed.yamlfile.document import parse
 from railbed.yamlfile.kind import FileKind
 from railbed.yamlfile.mistakes import did_you_mean, refusal
-from railbed.yamlfile.read import BYTE_ORDER_MARK, read_text, validated
+from railbed.yamlfile.read import BYTE_ORDER_MARK, read_text, validate
 
 M = TypeVar("M", bound=BaseModel)
 HINT = "`railbed bench --list` shows the built-in ones"
@@ -32,7 +32,7 @@ def load_from(folder: Path, name_or_path: str, model: type[M], kind: FileKind) -
         raise kind.error(f"there is no {noun} {name_or_path}{advice}", hint=kind.hint)
     document = parse(read_text(path, kind).removeprefix(BYTE_ORDER_MARK), str(path), kind)
     mistakes = list(document.mistakes)
-    value = validated(model, document.value, document, kind, mistakes)
+    value = validate(model, document.value, document, kind, mistakes)
     if mistakes or value is None:
         raise refusal(kind, str(path), mistakes)
     return value

@@ -9,7 +9,7 @@ from typing import Any
 
 from railbed.bench.outliers import PathLimit
 from railbed.bench.tool import End
-from railbed.fleet import Fleet, survey, surveyed
+from railbed.fleet import Fleet, choose_targets, survey
 from railbed.launch.rdma import Obstacle, RdmaPath, rdma_port
 from railbed.model import events
 from railbed.model.cabling import far_end
@@ -92,7 +92,7 @@ class BenchSite:
 
 async def read_site(cluster: Cluster, fleet: Fleet, facts: dict[str, DeviceFacts]) -> AsyncGenerator[Event, None]:
     """Read the facts that measuring needs into `facts`, by node."""
-    names = [target.name for target in surveyed(fleet, PROBES)]
+    names = [target.name for target in choose_targets(fleet, PROBES)]
     yield events.ReadingStarted(message=f"reading {plural(len(names), 'node')}", devices=len(names), names=names)
     async with aclosing(survey(fleet, cluster, PROBES)) as answers:
         async for answer in answers:

@@ -11,7 +11,7 @@ from railbed.capture.analysis.clocks import Clock
 from railbed.capture.analysis.congestion import Episode, Reaction
 from railbed.capture.analysis.journeys import Delay
 from railbed.capture.analysis.results import Analysis, FlowView, RecordedFlow
-from railbed.capture.analysis.traffic import Axis, congested
+from railbed.capture.analysis.traffic import Axis, select_congested
 from railbed.capture.ladders import ladders_of
 from railbed.model import events
 from railbed.model.record import Event
@@ -204,7 +204,7 @@ def _median_seconds(episodes: Sequence[Episode], name: str) -> float | None:
 def _rates(analysis: Analysis, flow: RecordedFlow, axis: Axis) -> Event:
     sent, arrived = flow.main, flow.views[-1]
     times = sent.clock.aligned(sent.view.times())
-    marked = arrived.clock.aligned(arrived.view.times(congested(arrived.view, arrived.view.rows)))
+    marked = arrived.clock.aligned(arrived.view.times(select_congested(arrived.view, arrived.view.rows)))
     partner = analysis.partner(flow)
     notices = np.zeros(0, np.int64)
     if partner:

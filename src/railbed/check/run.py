@@ -8,7 +8,7 @@ from typing import Any
 
 from railbed.check.book import CHECK_BOOK, probes_needed
 from railbed.check.rules import reachable
-from railbed.fleet import Fleet, survey, surveyed
+from railbed.fleet import Fleet, choose_targets, survey
 from railbed.model import events
 from railbed.model.cluster import Cluster
 from railbed.model.events.general import progress
@@ -65,7 +65,7 @@ async def read_devices(
     again: bool = True,
 ) -> AsyncGenerator[Record, None]:
     """Fill `devices` with the facts of every device; yield an event for each that was read."""
-    targets = surveyed(fleet, probes)
+    targets = choose_targets(fleet, probes)
     names = [target.name for target in targets]
     yield events.ReadingStarted(message=f"reading {_count(targets)}", devices=len(names), names=names)
     async with aclosing(survey(fleet, cluster, probes, every_pair=every_pair, again=again)) as answers:

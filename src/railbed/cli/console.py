@@ -19,7 +19,7 @@ from rich.text import Text
 
 from railbed.errors import UsageError, os_reason
 from railbed.model.text import clean, exists, is_file
-from railbed.store import followed, write_atomically
+from railbed.store import resolve_links, write_atomically
 
 
 class SafeConsole(Console):
@@ -59,7 +59,7 @@ def write_page(path: Path, content: bytes, *, typed: bool, hint: str = "") -> No
         raise UsageError(f"cannot write the page to {path}: it is not a file", hint=hint)
     try:
         # A link that the user named stays: its target is replaced. Another may be planted: it is replaced itself.
-        write_atomically(followed(path) if typed else path, content)
+        write_atomically(resolve_links(path) if typed else path, content)
     except OSError as error:
         raise UsageError(f"cannot write the page to {path}: {os_reason(error)}", hint=hint) from error
 

@@ -30,6 +30,6 @@ def with_cluster(text: str) -> str:
     return add_cluster(text, _in_use.get())
 
 
-def advised(record: Record) -> Record:
+def add_cluster_file(record: Record) -> Record:
     """Return a record with the cluster file in the commands of its remedy, reason or message."""
     return advise(record, _in_use.get())

@@ -30,7 +30,7 @@ from railbed.yamlfile import wording
 from railbed.yamlfile.document import parse
 from railbed.yamlfile.kind import FileKind
 from railbed.yamlfile.mistakes import KeyPath, Mistake, did_you_mean, key_text, path_text, refusal
-from railbed.yamlfile.read import BYTE_ORDER_MARK, read_text, validated
+from railbed.yamlfile.read import BYTE_ORDER_MARK, read_text, validate
 from railbed.yamlfile.wording import Schema, schema_of
 
 CLUSTER_FILE = FileKind(
@@ -280,7 +280,7 @@ def loads(text: str, *, name: str, defaults: Mapping[str, object] | None = None)
     mistakes = list(document.mistakes)
     assert isinstance(document.value, dict)
     values = {**(defaults or {}), **document.value}
-    cluster = validated(Cluster, values, document, CLUSTER_FILE, mistakes)
+    cluster = validate(Cluster, values, document, CLUSTER_FILE, mistakes)
     mistakes += [Mistake(sentence, document.line(path), path) for path, sentence in contradictions(values)]
     if mistakes or cluster is None:
         raise refusal(CLUSTER_FILE, name, mistakes)

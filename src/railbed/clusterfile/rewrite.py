@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from railbed.clusterfile.read import CLUSTER_FILE, loads
-from railbed.clusterfile.write import block, dumps, flow, item_keys, needed, plain, scalar
+from railbed.clusterfile.write import block, dumps, flow, item_keys, needed_fields, plain, scalar
 from railbed.errors import ClusterFileError
 from railbed.model.cluster import Cluster, Part
 from railbed.yamlfile.document import compose, entries
@@ -71,7 +71,7 @@ class _Editor:
         """Edit a node so that it describes `after` in place of `before`."""
         match node, before, after:
             case MappingNode(), Part(), Part():
-                self._mapping(node, dict(before), dict(after), needed(after))
+                self._mapping(node, dict(before), dict(after), needed_fields(after))
             case MappingNode(), Mapping(), Mapping():
                 self._mapping(node, before, after, after)
             case SequenceNode(), tuple(), tuple():

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 
 from railbed.model.cluster import Cluster, Part, Port, SwitchPort
 from railbed.model.record import Change
-from railbed.yamlfile.mistakes import shortened
+from railbed.yamlfile.mistakes import shorten
 
 Plain = bool | int | float | str | list["Plain"] | dict[str, "Plain"]
 
@@ -21,7 +21,7 @@ def plain(value: object) -> Plain:
     """Return a part, or a value in a part, as the file has it."""
     match value:
         case Part():
-            return {name: plain(field) for name, field in needed(value).items()}
+            return {name: plain(field) for name, field in needed_fields(value).items()}
         case Mapping():
             return {str(name): plain(part) for name, part in value.items()}
         case tuple():
@@ -33,7 +33,7 @@ def plain(value: object) -> Plain:
     return str(value)
 
 
-def needed(part: Part) -> dict[str, object]:
+def needed_fields(part: Part) -> dict[str, object]:
     """Return the fields that have to be written: those without a default, and those that differ from it."""
     fields = type(part).model_fields
     values = {name: getattr(part, name) for name in fields}
@@ -175,4 +175,4 @@ def _items(path: str, before: tuple[Part | str, ...], after: tuple[Part | str, .
 
 def _short(value: object) -> str:
     written = plain(value)
-    return shortened(written if isinstance(written, str) else flow(written), TEXT_LENGTH)
+    return shorten(written if isinstance(written, str) else flow(written), TEXT_LENGTH)

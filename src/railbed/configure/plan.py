@@ -17,7 +17,7 @@ from graphlib import TopologicalSorter
 from railbed.check.book import CHECK_BOOK
 from railbed.configure.persist import persistence_of
 from railbed.configure.planned import PlannedFix
-from railbed.configure.switchlines import merged
+from railbed.configure.switchlines import merge_lines
 from railbed.model.cluster import DeviceKind
 from railbed.model.fix import ConfigStep, FileStep, Fix, Persistence, RunStep
 from railbed.model.record import WRONG, Change, Finding
@@ -195,7 +195,7 @@ def make_plan(
 
 def _device_plan(device: str, fixes: Sequence[PlannedFix], node: NodeView | None, *, lasting: bool) -> DevicePlan:
     if node is None:
-        return DevicePlan(device=device, kind="switch", changes=merged(fixes))
+        return DevicePlan(device=device, kind="switch", changes=merge_lines(fixes))
     ordered = in_order(fixes)
     at_boot = persistence_of(node, ordered) if lasting else ()
     return DevicePlan(device=device, kind="node", changes=(*ordered, *at_boot))

@@ -34,7 +34,7 @@ class EnteredSection:
             yield from section.lines(depth + 1)
 
 
-def merged(fixes: Sequence[PlannedFix]) -> tuple[PlannedFix, ...]:
+def merge_lines(fixes: Sequence[PlannedFix]) -> tuple[PlannedFix, ...]:
     """Return one change for each section of the switch's configuration, in the order to make them."""
     root = EnteredSection("")
     for planned in fixes:

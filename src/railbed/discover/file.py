@@ -9,7 +9,7 @@ from pathlib import Path
 from railbed import clusterfile
 from railbed.errors import UsageError, os_reason
 from railbed.model.cluster import Cluster
-from railbed.store import followed, write_atomically
+from railbed.store import resolve_links, write_atomically
 from railbed.yamlfile.read import BYTE_ORDER_MARK
 
 
@@ -19,7 +19,7 @@ def file_exists(file: Path, *, typed: bool) -> bool:
         # As in a folder that others can write to: it would decide which file is written.
         raise UsageError(f"{file} is a link of another account, and is not followed", hint="name a file with -c")
     try:
-        return followed(file).exists()
+        return resolve_links(file).exists()
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         gone = isinstance(error, FileNotFoundError)
@@ -32,7 +32,7 @@ def write_cluster_file(file: Path, cluster: Cluster, existing: Cluster | None, *
     if existing == cluster or (existing and not write):
         return False
     try:
-        target = followed(file)
+        target = resolve_links(file)
         if existing:
             mode = target.stat().st_mode
             write_atomically(target, _rewritten(target.read_bytes(), cluster, name=str(file)))

@@ -9,7 +9,7 @@ from railbed import clusterfile
 from railbed.discover.build import build, notices
 from railbed.discover.cables import SWITCH_PROBES, SwitchObservation, observe_switch
 from railbed.discover.observation import PROBES, Observation, observe
-from railbed.fleet import Fleet, survey, surveyed
+from railbed.fleet import Fleet, choose_targets, survey
 from railbed.model import events
 from railbed.model.cluster import Cluster
 from railbed.model.reading import DeviceFacts, DeviceFailure
@@ -36,7 +36,7 @@ async def discover(
     observed: dict[str, Observation] = {}
     switch_observations: dict[str, SwitchObservation] = {}
     probes = (*PROBES, *(SWITCH_PROBES if machines.switches else ()))
-    hosts = {target.name: target.host or target.name for target in surveyed(fleet, probes)}
+    hosts = {target.name: target.host or target.name for target in choose_targets(fleet, probes)}
     names = list(hosts.values())
     reading = f"reading {plural(len(names), 'machine')}"
     yield events.ReadingStarted(message=reading, devices=len(names), names=names)

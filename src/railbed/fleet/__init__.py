@@ -4,6 +4,6 @@ Read `fleet.py` first.
 """
 
 from railbed.fleet.fleet import DeviceAnswer, Fleet
-from railbed.fleet.survey import read_facts, survey, surveyed
+from railbed.fleet.survey import choose_targets, read_facts, survey
 
-__all__ = ["DeviceAnswer", "Fleet", "read_facts", "survey", "surveyed"]
+__all__ = ["DeviceAnswer", "Fleet", "choose_targets", "read_facts", "survey"]

@@ -37,7 +37,7 @@ NOT_AGAIN = "timed out when many tests did, and there was no time to repeat it"
 UNFINISHED = "timed out, and the repeated test was not completed"
 
 
-def surveyed(fleet: Fleet, probes: Iterable[Probe[Any]]) -> list[Target]:
+def choose_targets(fleet: Fleet, probes: Iterable[Probe[Any]]) -> list[Target]:
     """Return the devices that a survey reads: every node, and the switches if a probe runs on them."""
     kinds = {"node", *(probe.runs_on for probe in probes)}
     return [target for target in fleet.targets if target.kind in kinds]
@@ -57,7 +57,7 @@ async def survey(
     `again` reads counters a second time, a second later, to see which of them increase.
     """
     ordered = sorted(probes, key=lambda probe: (not probe.early, not probe.twice, probe.timeout))
-    targets = [target for target in surveyed(fleet, ordered) if only is None or target.name in only]
+    targets = [target for target in choose_targets(fleet, ordered) if only is None or target.name in only]
     async with Worker({probe.name: partial(_parse, probe) for probe in ordered}) as worker:
         work = _Survey(fleet, cluster, ordered, worker, every_pair=every_pair)
         phases = [work.read_devices(targets), work.test_pairs(), work.test_again()]
@@ -77,7 +77,7 @@ async def read_facts(
 ) -> dict[str, DeviceFacts]:
     """Return the facts of probes by device; a device that `known` has all of them for is not read again."""
     facts = {name: have for name, have in (known or {}).items() if _covers(have, probes)}
-    names = [target.name for target in surveyed(fleet, probes) if only is None or target.name in only]
+    names = [target.name for target in choose_targets(fleet, probes) if only is None or target.name in only]
     if lacking := [name for name in names if name not in facts]:
         async with aclosing(survey(fleet, cluster, probes, only=lacking)) as answers:
             async for answer in answers:

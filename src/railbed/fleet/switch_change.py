@@ -257,7 +257,7 @@ class SwitchChange:
 
     async def _step(self, step: Step) -> None:
         assert isinstance(step, ConfigStep), "a switch has no shell"
-        await self.accept(" ; ".join(["configure terminal", *entered(step.lines)]))
+        await self.accept(" ; ".join(["configure terminal", *lines_to_enter(step.lines)]))
 
     async def _roll_back(
         self, checkpoint: str, error: BaseException | None, *, save: bool = False, unlock: bool = True
@@ -327,7 +327,7 @@ async def _ask(fleet: Fleet, device: str, command: str, seconds: float) -> Outpu
     return await fleet.ask(device, Command(key=_key(command), script=command, timeout=seconds))
 
 
-def entered(lines: Sequence[str]) -> Iterator[str]:
+def lines_to_enter(lines: Sequence[str]) -> Iterator[str]:
     """Yield the lines as they are typed; `exit` leaves each mode, since some lines are valid in two modes."""
     depth: list[int] = []
     for line in lines:

@@ -28,7 +28,7 @@ SLOWEST = 1e5
 
 async def inflict(name: str | None, fault: Fault) -> AsyncGenerator[Record, None]:
     """Declare a fault and apply it; it replaces one of the same kind on the same target."""
-    with folder.locked(folder.chosen_lab(name)) as lab:
+    with folder.lock_lab(folder.chosen_lab(name)) as lab:
         _check(lab, fault)
         others = tuple(other for other in lab.faults if (other.fault, other.target) != (fault.fault, fault.target))
         await _settle(lab, replace(lab, faults=(*others, fault)), {fault.target})
@@ -37,7 +37,7 @@ async def inflict(name: str | None, fault: Fault) -> AsyncGenerator[Record, None
 
 async def heal(name: str | None, target: str | None) -> AsyncGenerator[Record, None]:
     """Heal the faults on a node, a rail, the switch or the controller, or all."""
-    with folder.locked(folder.chosen_lab(name)) as lab:
+    with folder.lock_lab(folder.chosen_lab(name)) as lab:
         if target is not None:
             _check_target(lab, target, ["node", "rail", "switch", "controller"])
         healed = [fault for fault in lab.faults if target in (None, fault.target)]

@@ -166,7 +166,7 @@ def chosen_lab(name: str | None) -> StoredLab:
 
 
 @contextmanager
-def created(spec: Spec, taken: set[int]) -> Iterator[StoredLab]:
+def create_lab(spec: Spec, taken: set[int]) -> Iterator[StoredLab]:
     """Create a lab's folder and hold its lock; its number is neither another lab's nor in `taken`."""
     check_name(spec.name)
     folder = labs_folder() / spec.name
@@ -257,7 +257,7 @@ def machine_locked() -> Iterator[None]:
 
 
 @contextmanager
-def locked(lab: StoredLab) -> Iterator[StoredLab]:
+def lock_lab(lab: StoredLab) -> Iterator[StoredLab]:
     """Hold the lock of a lab, and yield its current state."""
     try:
         with _flock(lab.folder):

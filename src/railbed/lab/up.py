@@ -43,7 +43,7 @@ async def down(name: str | None) -> AsyncGenerator[Record, None]:
         return
     lab = folder.chosen_lab(name)
     yield progress("ending the nodes", subject=lab.spec.name)
-    with folder.locked(lab) as now:
+    with folder.lock_lab(lab) as now:
         await take_down(now)
     yield events.LabDown(subject=lab.spec.name, message="down, and removed completely")
 
@@ -55,7 +55,7 @@ async def clear_broken() -> AsyncGenerator[Event, None]:
     for lab in folder.load_labs():
         if lab.state == "starting" and not folder.is_busy(lab):
             yield progress("removing its remains", subject=lab.spec.name)
-            with folder.locked(lab) as now:
+            with folder.lock_lab(lab) as now:
                 await take_down(now)
             yield events.Notice(subject=lab.spec.name, message=f"removed the remains of lab {lab.spec.name!r}")
 
@@ -146,7 +146,7 @@ async def _new_lab(spec: Spec) -> AsyncIterator[StoredLab]:
     kind = KINDS[spec.kind]
     async with AsyncExitStack() as held:
         with folder.machine_locked():
-            lab = held.enter_context(folder.created(spec, await kind.taken_numbers()))
+            lab = held.enter_context(folder.create_lab(spec, await kind.taken_numbers()))
             held.push_async_exit(partial(_take_down_on_failure, lab))
             lab = await _claim_number(lab)
         yield lab

@@ -80,7 +80,7 @@ HETEROGENEOUS = (":", "hetjob", "packjob")
 """Words that separate the parts of a heterogeneous job."""
 
 
-def reserved(word: str, options: Collection[ReservedOption]) -> ReservedOption | None:
+def find_reserved(word: str, options: Collection[ReservedOption]) -> ReservedOption | None:
     """Return the reserved option that a word is, or may be; None if it is none of them."""
     if word.startswith("--"):
         name = word[2:].partition("=")[0]
@@ -94,7 +94,7 @@ def reserved(word: str, options: Collection[ReservedOption]) -> ReservedOption |
 
 
 def _require_srun_option(word: str) -> str:
-    if option := reserved(word, SRUN):
+    if option := find_reserved(word, SRUN):
         raise ValueError(f"--{option.name} cannot be an option of srun here: {option.why}")
     return word
 

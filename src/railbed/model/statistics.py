@@ -174,7 +174,7 @@ class Range:
         return Range(min(self.least, limit), limit)
 
 
-def grown(before: int, after: int) -> Range:
+def growth_between(before: int, after: int) -> Range:
     """Return by how much a counter increased between two readings.
 
     A counter that fell has wrapped at 32 bits if that means an increase of less than half the range; otherwise it was

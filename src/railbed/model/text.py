@@ -83,7 +83,7 @@ def printable(text: str) -> str:
     return "".join(char if char.isprintable() else " " for char in text)
 
 
-def escaped(text: str, *, ascii_only: bool = False) -> str:
+def escape(text: str, *, ascii_only: bool = False) -> str:
     """Return equivalent JSON in which every control character is written as a JSON escape; or all but ASCII."""
     if _is_harmless(text):
         return text

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from railbed.model.record import Change
 from railbed.present.groups import NameMask, group_by
-from railbed.present.wording import counted, name_range
+from railbed.present.wording import name_range, natural_order
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ def _device_group(devices: Sequence[Sequence[Change]], mask: NameMask) -> Device
 
 
 def _change_group(alike: Sequence[Sequence[Change]], mask: NameMask) -> ChangeGroup:
-    ordered = sorted(alike, key=lambda same: counted(same[0].subject))
+    ordered = sorted(alike, key=lambda same: natural_order(same[0].subject))
     changes, first = [same[0] for same in ordered], ordered[0][0]
     every = [change for same in ordered for change in same]
     shown = replace(

@@ -25,7 +25,7 @@ from typing import TypeVar
 from railbed.model.cabling import cables
 from railbed.model.cluster import Cluster
 from railbed.model.record import Finding, Verdict
-from railbed.present.wording import counted, name_range
+from railbed.present.wording import name_range, natural_order
 
 T = TypeVar("T")
 
@@ -47,11 +47,11 @@ def group_of(finding: Finding) -> str:
     return finding.subject.partition("/")[0]
 
 
-def grouped(findings: Iterable[Finding]) -> list[list[Finding]]:
+def group_findings(findings: Iterable[Finding]) -> list[list[Finding]]:
     """Return the findings by node (or rail, or cluster), the worst group and the worst finding first."""
     groups = group_by(findings, key=group_of)
     for group in groups:
-        group.sort(key=lambda finding: (finding.verdict.rank, finding.check, counted(finding.subject)))
+        group.sort(key=lambda finding: (finding.verdict.rank, finding.check, natural_order(finding.subject)))
     return sorted(groups, key=_badness)
 
 
@@ -319,7 +319,7 @@ def port_groups(alike: Iterable[Sequence[Finding]], mask: NameMask, *, merged: b
 
 
 def _port_group(members: Sequence[Sequence[Sequence[Finding]]], mask: NameMask) -> PortGroup:
-    ordered = sorted((repeats[0] for repeats in members), key=lambda same: counted(same[0].subject))
+    ordered = sorted((repeats[0] for repeats in members), key=lambda same: natural_order(same[0].subject))
     findings, first = [same[0] for same in ordered], ordered[0][0]
     every = [finding for same in ordered for finding in same]
     shown = replace(

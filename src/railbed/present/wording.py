@@ -63,12 +63,12 @@ def plural(count: int, singular: str, plural_form: str = "") -> str:
     return text.plural(count, singular, plural_form).replace(" ", JOIN, 1)
 
 
-def counted(name: str) -> list[tuple[int, str]]:
+def natural_order(name: str) -> list[tuple[int, str]]:
     """Return a sort key that puts node2 before node10."""
     return [(int(part), "") if part.isdecimal() and part.isascii() else (0, part) for part in _DIGITS.split(name)]
 
 
-def listed(names: Iterable[str]) -> str:
+def join_names(names: Iterable[str]) -> str:
     """Return `a, b and c`."""
     words = list(names)
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
@@ -82,7 +82,7 @@ def moment(at: float, form: str = "%Y-%m-%d %H:%M:%S %Z") -> str:
         return NOT_KNOWN
 
 
-def quoted(text: str) -> list[tuple[str, bool]]:
+def split_quoted(text: str) -> list[tuple[str, bool]]:
     """Return the parts of a text, each with whether it was in `backticks`: such a part is something to type."""
     return [(part, at % 2 == 1) for at, part in enumerate(_BACKTICKS.split(text))]
 
@@ -106,7 +106,7 @@ NUMBERED = re.compile(r"(\S*?)(\d{1,9})", re.ASCII)
 
 def name_range(names: Iterable[str], *, shortened: bool = False) -> str:
     """Return all names, or, if `shortened`, for a long list the first parts and the number of others."""
-    parts = [part for run in _runs(sorted(dict.fromkeys(names), key=counted)) for part in _parts(run)]
+    parts = [part for run in _runs(sorted(dict.fromkeys(names), key=natural_order)) for part in _parts(run)]
     if not shortened or len(parts) <= PARTS_SHOWN + 1:
         return ", ".join(word for word, _ in parts)
     rest = sum(count for _, count in parts[PARTS_SHOWN:])

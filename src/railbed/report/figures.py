@@ -116,7 +116,7 @@ def over_steps(
     )
 
 
-def stacked(title: str, steps: Sequence[int], parts: Sequence[Line], *, note: str = "") -> Figure:
+def stack_figure(title: str, steps: Sequence[int], parts: Sequence[Line], *, note: str = "") -> Figure:
     """Return areas on top of each other, all at the same steps."""
     traces = [
         {
@@ -244,7 +244,7 @@ def _counted(words: Iterable[str]) -> str:
     return ", ".join(word if count == 1 else plural(count, word) for word, count in Counter(words).items())
 
 
-def measured(value: float, unit: str) -> Value:
+def show_with_unit(value: float, unit: str) -> Value:
     """Return a value that is shown with its unit."""
     return Value(value, unit, with_unit(value, unit))
 

@@ -46,7 +46,7 @@ class Signal:
     @cached_property
     def usual(self) -> float:
         """The median; NaN if there is no value."""
-        return middle(self.values)
+        return median_of(self.values)
 
     @cached_property
     def _lasted(self) -> Numbers:
@@ -105,7 +105,7 @@ class Signal:
         spans = [
             Span(float(start), float(end)) for start, end in zip(starts[unusual], self.times[unusual], strict=True)
         ]
-        return [span for span in merged(spans, max(bridge, 2 * self.interval)) if span.seconds >= least]
+        return [span for span in join_spans(spans, max(bridge, 2 * self.interval)) if span.seconds >= least]
 
     @property
     def when(self) -> Span | None:
@@ -122,14 +122,14 @@ class Signal:
         return f"{self.meter.name}{part} on {where}: {draw_spark(self, span)} {text}"
 
 
-def middle(values: Numbers | Sequence[float]) -> float:
+def median_of(values: Numbers | Sequence[float]) -> float:
     """Return the median of the known values; NaN if there is none."""
     known = np.asarray(values, dtype=np.float64)
     known = known[np.isfinite(known)]
     return float(np.median(known)) if len(known) else float("nan")
 
 
-def merged(spans: Iterable[Span], bridge: float = BRIDGE_SECONDS) -> list[Span]:
+def join_spans(spans: Iterable[Span], bridge: float = BRIDGE_SECONDS) -> list[Span]:
     """Return spans in order of time, those close to each other as one."""
     together: list[Span] = []
     for span in sorted(spans):
@@ -140,7 +140,7 @@ def merged(spans: Iterable[Span], bridge: float = BRIDGE_SECONDS) -> list[Span]:
     return together
 
 
-def summed(signals: Sequence[Signal], span: Span | None = None) -> float:
+def sum_growth(signals: Sequence[Signal], span: Span | None = None) -> float:
     """Return by how much counters grew together."""
     return sum(signal.total(span) for signal in signals)
 

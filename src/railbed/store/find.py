@@ -73,7 +73,7 @@ def summary_of(folder: Path) -> RunSummary:
     return summary
 
 
-def begun(folder: Path) -> TrainingStarted:
+def read_start(folder: Path) -> TrainingStarted:
     """Return the first event of a training run."""
     if training := first_training(folder):
         return training[1]
@@ -87,7 +87,7 @@ def jobs_in_progress(parent: Path | None = None) -> dict[str, str]:
     for run in list_runs(parent):
         if run.verb == "train" and run.status == "running" and is_own_folder(parent / run.id):
             with suppress(UsageError):
-                names[begun(parent / run.id).run] = run.id
+                names[read_start(parent / run.id).run] = run.id
     return names
 
 

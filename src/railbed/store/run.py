@@ -254,7 +254,7 @@ def describe_folder(folder: Path) -> str:
     return f"{folder} (a link to {folder.readlink()})" if folder.is_symlink() else str(folder)
 
 
-def followed(path: Path) -> Path:
+def resolve_links(path: Path) -> Path:
     """Resolve links in a path, whether its target exists or not; raise OSError for a link that leads to itself."""
     target = Path(os.path.realpath(path))
     if target.is_symlink():

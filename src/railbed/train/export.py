@@ -24,7 +24,7 @@ from railbed.store.atomic_folder import AtomicFolder
 from railbed.train.results.adapter import is_adapter
 from railbed.train.results.program import Place, messages_of, prepare, receive, temporary_folder
 from railbed.train.results.sources import WeightsSource, no_weights, ready_weights, weights_sources
-from railbed.train.state.checkpoints import PIECE, sealed
+from railbed.train.state.checkpoints import PIECE, read_sealed
 
 PROGRAM = "publish"
 NumberType = Literal["auto", "f32", "f16", "bf16", "q8_0"]
@@ -123,7 +123,7 @@ async def export_copy(source: Path, run: str, folder: AtomicFolder) -> AsyncGene
 
 
 def _copy(source: Path, folder: AtomicFolder) -> None:
-    folder.need_room(sealed(source).size)
+    folder.need_room(read_sealed(source).size)
     for path in sorted(source.iterdir()):
         with path.open("rb") as reading, folder.new_file(path.name) as writing:
             shutil.copyfileobj(reading, writing, PIECE)
@@ -169,7 +169,7 @@ def _finish(
     folder: AtomicFolder, form: ExportForm, subject: str, node: str, how: str, *, finished: bool
 ) -> events.WeightsFetched:
     """Verify the folder, give it its name, and return what it has."""
-    manifest = sealed(folder.partial)
+    manifest = read_sealed(folder.partial)
     kind = _kind(folder.partial, form)
     folder.finish()
     words = {"weights": "weights", "adapter": "adapter", "merged": "merged weights", "gguf": "GGUF file"}[kind]

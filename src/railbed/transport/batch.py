@@ -126,7 +126,7 @@ async def _run_in_one_shell(
                 async with asyncio.timeout(command.timeout):
                     out, err = await _both(stdout, stderr)
             except TimeoutError:
-                yield unfinished(device, command, stdout.partial_bytes(), sent)
+                yield unfinished_output(device, command, stdout.partial_bytes(), sent)
                 return
             except PrintsTooMuch:
                 yield cut_off(device, command, stdout.partial_bytes(), stderr.partial_bytes(), sent)
@@ -266,7 +266,7 @@ def _finished(device: str, command: Command, out: _Frame, err: _Frame, sent: flo
     )
 
 
-def unfinished(device: str, command: Command, partial: bytes, sent: float) -> Output:
+def unfinished_output(device: str, command: Command, partial: bytes, sent: float) -> Output:
     """Return the output of a command that did not end in time."""
     return Output(
         device=device,

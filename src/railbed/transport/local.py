@@ -53,7 +53,7 @@ async def wait_despite_cancellation(ending: asyncio.Task[None]) -> None:
         raise cancelled
 
 
-async def drained(process: Process) -> None:
+async def drain(process: Process) -> None:
     """Wait for a process to end while discarding its output: some never stop printing."""
     for stream in (process.stdout, process.stderr):
         assert stream is not None
@@ -66,7 +66,7 @@ async def drained_in(process: Process, seconds: float) -> bool:
     """Wait at most so long for a process to end, and return whether it did."""
     try:
         async with asyncio.timeout(seconds):
-            await drained(process)
+            await drain(process)
     except (TimeoutError, OSError):
         return False
     return True

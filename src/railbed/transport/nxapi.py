@@ -18,7 +18,7 @@ from railbed.errors import DeviceError, LoginRefused, TimedOut, Unreachable
 from railbed.model.cluster import Login
 from railbed.model.reading import COMPLAINT_CHARS, Output
 from railbed.transport.base import Command, Program, Target, Transport
-from railbed.transport.batch import PrintsTooMuch, cut_off, unfinished
+from railbed.transport.batch import PrintsTooMuch, cut_off, unfinished_output
 from railbed.transport.https import CONNECT_SECONDS, HttpAnswer, HttpsServer
 from railbed.transport.secret import resolve, secret_place
 from railbed.transport.ssh.switch import REFUSAL, REFUSED, no_programs, run_first_accepted
@@ -87,7 +87,7 @@ class NxapiTransport:
             async with asyncio.timeout(command.timeout):
                 reply = await self._ask(command.script)
         except TimeoutError:
-            return unfinished(self._device, command, b"", sent)
+            return unfinished_output(self._device, command, b"", sent)
         except PrintsTooMuch:
             return cut_off(self._device, command, b"", b"", sent)
         except Unreachable as error:

@@ -74,7 +74,7 @@ OPENING, CLOSING = "[{", "]}"
 BRACKET_OR_COMMENT = re.compile(r"[][{}]|(?:^|(?<=\s))#[^\n]*")
 
 
-def refused(text: str, noun: str) -> Mistake | None:
+def refusal_of(text: str, noun: str) -> Mistake | None:
     """Return why a text is refused without parsing it, or None."""
     if len(text) > MAX_CHARACTERS:
         return too_large(noun)
@@ -234,7 +234,7 @@ def parse(text: str, name: str, kind: FileKind) -> YamlDocument:
 
 def compose(text: str, name: str, kind: FileKind) -> Node | None:
     """Return YAML's own nodes; None for an empty file."""
-    if obstacle := refused(text, kind.noun):
+    if obstacle := refusal_of(text, kind.noun):
         raise refusal(kind, name, [obstacle])
     yaml = YAML(typ="safe", pure=True)
     yaml.max_depth = MAX_DEPTH

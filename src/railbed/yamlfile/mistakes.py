@@ -58,16 +58,16 @@ def path_text(path: KeyPath) -> str:
 
 def key_text(key: str) -> str:
     """Return a key in a form that fits into a sentence on one line."""
-    return key if key and key.isprintable() and len(key) <= 64 and not PASSWORD_IN_TEXT.search(key) else quoted(key)
+    return key if key and key.isprintable() and len(key) <= 64 and not PASSWORD_IN_TEXT.search(key) else quote_text(key)
 
 
-def quoted(text: str) -> str:
+def quote_text(text: str) -> str:
     """Return a text of the file in quotes, on one line, not too long, and without a password."""
-    text = shortened(PASSWORD_IN_TEXT.sub(r"\1\2…", text), 40)
+    text = shorten(PASSWORD_IN_TEXT.sub(r"\1\2…", text), 40)
     return f"'{text}'" if text.isprintable() else ascii(text)
 
 
-def shortened(text: str, length: int) -> str:
+def shorten(text: str, length: int) -> str:
     """Return the text, cut with an ellipsis if it is longer."""
     return text if len(text) <= length else text[: length - 1] + "…"
 

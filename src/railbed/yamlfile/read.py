@@ -11,7 +11,7 @@ from railbed.errors import UserError
 from railbed.yamlfile.document import MAX_CHARACTERS, YamlDocument, too_large
 from railbed.yamlfile.kind import FileKind
 from railbed.yamlfile.mistakes import Mistake, refusal
-from railbed.yamlfile.translate import translated
+from railbed.yamlfile.translate import translate_errors
 
 M = TypeVar("M", bound=BaseModel)
 BYTE_ORDER_MARK = "\ufeff"
@@ -43,7 +43,7 @@ def _unreadable(path: Path, kind: FileKind, sentence: str, *, hint: str = "") ->
     return refusal(kind, str(path), [Mistake(sentence)], hint=hint)
 
 
-def validated(
+def validate(
     model: type[M], values: object, document: YamlDocument, kind: FileKind, mistakes: list[Mistake]
 ) -> M | None:
     """Return the values as the model; if they are invalid, add to the mistakes and return None."""
@@ -51,5 +51,5 @@ def validated(
         return model.model_validate(values)
     except ValidationError as errors:
         refused = {mistake.path for mistake in document.mistakes}
-        mistakes += (mistake for mistake in translated(document, errors, kind) if mistake.path not in refused)
+        mistakes += (mistake for mistake in translate_errors(document, errors, kind) if mistake.path not in refused)
         return None

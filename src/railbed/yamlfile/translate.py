@@ -10,14 +10,14 @@ from pydantic_core import ErrorDetails
 
 from railbed.yamlfile.document import YamlDocument
 from railbed.yamlfile.kind import FileKind
-from railbed.yamlfile.mistakes import SECRETS, KeyPath, Mistake, did_you_mean, nearest, shortened
+from railbed.yamlfile.mistakes import SECRETS, KeyPath, Mistake, did_you_mean, nearest, shorten
 from railbed.yamlfile.wording import Schema, actual, choices, expected, keys_at, schema_at, schema_of
 
 KEY_MARK = "[key]"
 """How pydantic marks an error in a map's key rather than in its value."""
 
 
-def translated(document: YamlDocument, errors: ValidationError, kind: FileKind) -> Iterator[Mistake]:
+def translate_errors(document: YamlDocument, errors: ValidationError, kind: FileKind) -> Iterator[Mistake]:
     """Yield one mistake for each error, except errors that an unknown key already explains."""
     yield from _Translator(document, kind).mistakes(errors)
 
@@ -75,7 +75,7 @@ class _Translator:
     def _not_as_expected(self, path: KeyPath, error: ErrorDetails) -> str:
         schema, value = schema_at(self.root, path), None if error["type"] == "missing" else error["input"]
         position = self.document.positions.get(path)
-        typed = shortened((position and position.text) or str(value), 40)
+        typed = shorten((position and position.text) or str(value), 40)
         if isinstance(value, bool | int | float):
             advice = f'; to mean text, write "{typed}"' if schema.get("type") == "string" else ""
             return f"expected {expected(self.root, schema)}, found {typed}{advice}"

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from railbed.yamlfile.mistakes import Key, KeyPath, quoted
+from railbed.yamlfile.mistakes import Key, KeyPath, quote_text
 
 Schema = dict[str, Any]
 
@@ -95,7 +95,7 @@ def actual(value: object) -> str:
         case bool():
             return str(value).lower()
         case str():
-            return quoted(value)
+            return quote_text(value)
         case list():
             return "a list"
         case dict():

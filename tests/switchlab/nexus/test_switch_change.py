@@ -13,11 +13,11 @@ import pytest
 from railbed.configure.apply import change_devices
 from railbed.configure.planned import PlannedFix
 from railbed.configure.request import Callbacks
-from railbed.configure.switchlines import merged
+from railbed.configure.switchlines import merge_lines
 from railbed.configure.undo_plan import UndoPlan, UndoTerms, plan_switch
 from railbed.fleet import Fleet
 from railbed.fleet.change import BeingChanged, NotChanged, NotUndone
-from railbed.fleet.switch_change import entered, read_running, temporarily
+from railbed.fleet.switch_change import lines_to_enter, read_running, temporarily
 from railbed.model import events
 from railbed.model.cluster import Login, Secret
 from railbed.model.events.runs import Outcome
@@ -132,7 +132,7 @@ def change(*lines: str) -> Fix:
     """Return lines as configure would enter them: merged and in order."""
     fix = configure_lines("s", *lines)
     finding = Finding(check="r", subject="s", verdict=Verdict.FAIL, expected="", observed="", why="", fix=fix)
-    steps = tuple(step for planned in merged([PlannedFix.of(finding, fix)]) for step in planned.fix.apply)
+    steps = tuple(step for planned in merge_lines([PlannedFix.of(finding, fix)]) for step in planned.fix.apply)
     return Fix(device="s", apply=steps, undo=(), persistence=Persistence.KEPT)
 
 
@@ -450,7 +450,7 @@ async def test_a_rollback_that_fails_is_reported_with_the_command(site: Site) ->
 
 def test_modes_are_left_before_a_line_of_the_mode_above() -> None:
     lines = ("policy-map a", "  class b", "    mtu 1", "    pause", "  class c", "    mtu 2")
-    assert list(entered(lines)) == ["policy-map a", "class b", "mtu 1", "pause", "exit", "class c", "mtu 2"]
+    assert list(lines_to_enter(lines)) == ["policy-map a", "class b", "mtu 1", "pause", "exit", "class c", "mtu 2"]
 
 
 def temporary(site: Site) -> AbstractAsyncContextManager[None]:

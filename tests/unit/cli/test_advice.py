@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.support.events import event
 
-from railbed.cli.hints import advised, command_line, use_cluster_file, with_cluster
+from railbed.cli.hints import add_cluster_file, command_line, use_cluster_file, with_cluster
 from railbed.cli.main import run
 from railbed.lab import folder
 from railbed.lab.model import Spec, StoredLab
@@ -59,14 +59,16 @@ def test_records_are_kept_and_shown_with_it() -> None:
         check="x", subject="a", verdict=Verdict.FAIL, expected="", observed="", why="", remedy="`railbed check` helps"
     )
     notice = event(name="notice", message="`railbed discover --write` adds it")
-    assert advised(finding) is finding
+    assert add_cluster_file(finding) is finding
     use_cluster_file(Path("lab.yaml"))
-    changed, shown = advised(finding), advised(notice)
+    changed, shown = add_cluster_file(finding), add_cluster_file(notice)
     assert isinstance(changed, Finding)
     assert isinstance(shown, Event)
     assert changed.remedy == "`railbed check -c lab.yaml` helps"
     assert shown.message == "`railbed discover --write -c lab.yaml` adds it"
-    left_out = advised(Change(subject="a", action="set", left_out="`railbed configure --rule mtu` includes it"))
+    left_out = add_cluster_file(
+        Change(subject="a", action="set", left_out="`railbed configure --rule mtu` includes it")
+    )
     assert isinstance(left_out, Change)
     assert left_out.left_out == "`railbed configure --rule mtu -c lab.yaml` includes it"
     assert command_line("railbed configure --undo RUN") == "railbed configure --undo RUN -c lab.yaml"

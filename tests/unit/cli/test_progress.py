@@ -15,7 +15,7 @@ from tests.support.events import event
 
 from railbed.cli.screens import progress as line_module
 from railbed.cli.screens.base import JsonScreen, Screen
-from railbed.cli.screens.progress import PLAIN_SECONDS, Activity, ProgressLine, fitted, working
+from railbed.cli.screens.progress import PLAIN_SECONDS, Activity, ProgressLine, fit_line, working
 from railbed.model import text
 from railbed.model.events.general import progress
 from railbed.model.record import Event, Measurement
@@ -132,9 +132,9 @@ def test_times(seconds: float, shown: str) -> None:
 
 
 def test_a_line_is_cut_before_the_last_column() -> None:
-    assert fitted("x" * 100, 80) == "x" * 79
-    assert fitted("節" * 100, 80) == "節" * 39
-    assert fitted("short", 80) == "short"
+    assert fit_line("x" * 100, 80) == "x" * 79
+    assert fit_line("節" * 100, 80) == "節" * 39
+    assert fit_line("short", 80) == "short"
 
 
 class FakeTerminal(io.StringIO):

@@ -16,7 +16,7 @@ from railbed.configure.persist import VALUES, PortSettings, network_files, read_
 from railbed.configure.plan import Plan, in_order, make_plan, switch_cut
 from railbed.configure.planned import PlannedFix
 from railbed.configure.render import rendered_files
-from railbed.configure.switchlines import merged
+from railbed.configure.switchlines import merge_lines
 from railbed.model.cluster import Cluster
 from railbed.model.fix import ConfigStep, FileStep, Fix, Persistence, configure_lines, run
 from railbed.model.reading import DeviceFacts, Known, Output
@@ -260,7 +260,7 @@ def lines_of(*fixes: Fix) -> list[str]:
     planned = [PlannedFix.of(finding(f"rule{number}", fix), fix) for number, fix in enumerate(fixes)]
     return [
         line
-        for change in merged(planned)
+        for change in merge_lines(planned)
         for step in change.fix.apply
         if isinstance(step, ConfigStep)
         for line in step.lines

@@ -73,10 +73,10 @@ def test_a_rate_is_reported_as_it_is_read(rate: float) -> None:
 
 
 def test_a_lab_is_kept_whole_and_its_name_is_its_own() -> None:
-    with folder.created(SPEC, {1, 2}) as lab:
+    with folder.create_lab(SPEC, {1, 2}) as lab:
         assert lab.number == 3
         assert folder.load_labs() == [lab]
-        with pytest.raises(UsageError, match="already"), folder.created(SPEC, set()):
+        with pytest.raises(UsageError, match="already"), folder.create_lab(SPEC, set()):
             pass
     folder.remove(lab)
     assert folder.load_labs() == []
@@ -99,7 +99,7 @@ def test_a_broken_record_is_reported_with_its_file(text: str) -> None:
 
 
 def _hold(ready: multiprocessing.synchronize.Event, done: multiprocessing.synchronize.Event) -> None:
-    with folder.created(SPEC, set()):
+    with folder.create_lab(SPEC, set()):
         ready.set()
         done.wait(20)
 
@@ -135,7 +135,7 @@ def test_addresses_follow_from_the_numbers(tmp_path: Path) -> None:
 def test_what_nodes_wrote_goes_with_their_lab_and_what_they_linked_to_stays(tmp_path: Path) -> None:
     (tmp_path / "precious").mkdir()
     (tmp_path / "precious" / "letter").write_text("dear")
-    with folder.created(SPEC, set()) as lab:
+    with folder.create_lab(SPEC, set()) as lab:
         run = lab.folder / "homes" / "node1" / ".railbed" / "runs" / "job" / "node1"
         run.mkdir(parents=True)
         (run / "rank0.log").write_text("trained")
@@ -148,7 +148,7 @@ def test_what_nodes_wrote_goes_with_their_lab_and_what_they_linked_to_stays(tmp_
 
 
 def test_a_disk_that_is_mounted_in_a_lab_is_left_alone(tmp_path: Path) -> None:
-    with folder.created(SPEC, set()) as lab:
+    with folder.create_lab(SPEC, set()) as lab:
         (lab.folder / "homes").mkdir()
         with small_disk(lab.folder / "homes" / "node1") as disk:
             (disk / "letter").write_text("dear")

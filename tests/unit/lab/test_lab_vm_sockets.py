@@ -143,7 +143,7 @@ async def fake_qemu(path: Path, answers: Answer) -> AsyncIterator[None]:
 
 async def test_answers_are_found_between_events(tmp_path: Path) -> None:
     answers: list[dict[str, object] | bytes] = [{"event": "STOP"}, {"return": {"status": "paused"}}]
-    async with fake_qemu(tmp_path / "qmp.sock", lambda _: answers), qmp.connected(tmp_path / "qmp.sock") as monitor:
+    async with fake_qemu(tmp_path / "qmp.sock", lambda _: answers), qmp.connect_qmp(tmp_path / "qmp.sock") as monitor:
         assert await monitor.execute("query-status") == {"status": "paused"}
 
 
@@ -159,13 +159,13 @@ async def test_answers_are_found_between_events(tmp_path: Path) -> None:
 async def test_what_is_not_an_answer_is_reported(
     tmp_path: Path, message: list[dict[str, object] | bytes], seconds: float, words: str
 ) -> None:
-    async with fake_qemu(tmp_path / "qmp.sock", lambda _: message), qmp.connected(tmp_path / "qmp.sock") as monitor:
+    async with fake_qemu(tmp_path / "qmp.sock", lambda _: message), qmp.connect_qmp(tmp_path / "qmp.sock") as monitor:
         with pytest.raises(HostFault, match=words):
             await monitor.execute("set_link", seconds=seconds)
 
 
 async def test_a_qemu_that_ends_is_reported(tmp_path: Path) -> None:
-    async with fake_qemu(tmp_path / "qmp.sock", lambda _: []), qmp.connected(tmp_path / "qmp.sock") as monitor:
+    async with fake_qemu(tmp_path / "qmp.sock", lambda _: []), qmp.connect_qmp(tmp_path / "qmp.sock") as monitor:
         with pytest.raises(HostFault, match="QEMU ended"):
             await monitor.execute("quit")
 
@@ -184,12 +184,12 @@ async def test_a_socket_may_come_late_and_its_path_may_be_long(tmp_path: Path, m
 
     async with asyncio.TaskGroup() as group:
         group.create_task(late())
-        async with qmp.connected(deep / "qmp.sock") as monitor:
+        async with qmp.connect_qmp(deep / "qmp.sock") as monitor:
             assert await monitor.execute("query-status") == {}
         answered.set()
 
 
 async def test_nobody_there_is_reported(tmp_path: Path) -> None:
     with pytest.raises(HostFault, match="cannot be reached"):
-        async with qmp.connected(tmp_path / "qmp.sock", seconds=0.1):
+        async with qmp.connect_qmp(tmp_path / "qmp.sock", seconds=0.1):
             pass

@@ -18,7 +18,7 @@ def quick_looks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def stages_of(work: asyncio.Task[str], log: Path) -> list[str]:
-    async with aclosing(watch.watched(work, log, foreign.last_line, most=60)) as stages:
+    async with aclosing(watch.follow_log(work, log, foreign.last_line, most=60)) as stages:
         return [stage async for stage in stages]
 
 
@@ -54,6 +54,6 @@ async def test_a_failure_of_the_work_is_the_failure(tmp_path: Path) -> None:
 
 async def test_whoever_leaves_takes_the_work_along(tmp_path: Path) -> None:
     work = asyncio.create_task(asyncio.sleep(600, ""))
-    async with aclosing(watch.watched(work, tmp_path / "log", foreign.last_line, most=60)) as stages:
+    async with aclosing(watch.follow_log(work, tmp_path / "log", foreign.last_line, most=60)) as stages:
         assert await anext(stages) == "booting"
     assert work.cancelled()

@@ -13,7 +13,7 @@ from tests.unit.model.test_pairs import cluster_of
 from railbed.cli.console import SafeConsole
 from railbed.cli.screens.text import TextScreen
 from railbed.model.record import Finding, Verdict
-from railbed.present.groups import NameMask, blocks, group_of, grouped
+from railbed.present.groups import NameMask, blocks, group_findings, group_of
 from railbed.present.wording import name_range
 
 
@@ -76,7 +76,7 @@ def finding(
 
 
 def names_of(findings: list[Finding], *, verbose: bool = False, nodes: int = 4) -> list[str]:
-    named = [(group_of(group[0]), group) for group in grouped(findings)]
+    named = [(group_of(group[0]), group) for group in group_findings(findings)]
     return [name_range(block.names) for block in blocks(named, NameMask(cluster_of([[0]] * nodes)), verbose=verbose)]
 
 
@@ -90,7 +90,7 @@ def test_nodes_that_differ_in_their_own_names_and_addresses_only_are_alike() -> 
         )
         for i in range(4)
     ]
-    named = [(group_of(group[0]), group) for group in grouped(failing)]
+    named = [(group_of(group[0]), group) for group in group_findings(failing)]
     (block,) = blocks(named, NameMask(cluster_of([[0]] * 4)), verbose=False)
     assert block.names == ("n0", "n1", "n2", "n3")
     assert block.alike == [tuple(failing)]

@@ -23,7 +23,7 @@ from railbed.model.cluster import Cluster, Node, Port, Rail, Switch, SwitchPort
 from railbed.model.fix import Fix, Persistence, run
 from railbed.model.record import Change, Finding, Record, Verdict
 from railbed.present.changes import device_groups
-from railbed.present.groups import NameMask, blocks, group_of, grouped, port_groups
+from railbed.present.groups import NameMask, blocks, group_findings, group_of, port_groups
 from railbed.report.reading.run import RunData
 from railbed.report.sections import findings as findings_section
 from railbed.store import RunSummary
@@ -230,7 +230,7 @@ def test_nodes_and_ports_that_are_alike_are_all_named() -> None:
     ]
     named = [finding(f"node{n}", check="name", remedy=f"hostnamectl set-hostname node{n}") for n in (1, 2, 3)]
     mask = NameMask(site(nodes=3))
-    groups = [(group_of(group[0]), group) for group in grouped([*cables, *ends, *moved, *named])]
+    groups = [(group_of(group[0]), group) for group in group_findings([*cables, *ends, *moved, *named])]
     (block,) = blocks(groups, mask, verbose=False)
     shown = port_groups(block.alike, mask)
     assert [(group.ports, group.text, group.finding.remedy, group.likewise) for group in shown] == [

@@ -17,7 +17,7 @@ from tests.support.runs import STARTED, finding, plain_run, training_run
 from railbed.errors import UsageError
 from railbed.model.record import Event, Finding, Measurement, Record, Verdict
 from railbed.model.text import clean
-from railbed.present.wording import JOIN, counted, listed, percent, plural, seconds, size
+from railbed.present.wording import JOIN, join_names, natural_order, percent, plural, seconds, size
 from railbed.report import describe, read
 from railbed.report.blocks import Entries, Facts, Figure, TableBlock, TextBlock
 from railbed.report.document import all_sections
@@ -511,9 +511,9 @@ def test_tokens_that_nobody_decoded() -> None:
         (percent(0.305), "30.5 %"),
         (plural(1, "step"), "1 step"),
         (plural(1200, "step"), "1,200 steps"),
-        (listed(["a", "b", "c"]), "a, b and c"),
-        (listed(["a"]), "a"),
-        (listed([]), ""),
+        (join_names(["a", "b", "c"]), "a, b and c"),
+        (join_names(["a"]), "a"),
+        (join_names([]), ""),
         (clean("a\tb\x00\ud800"), "a\tb��"),
     ],
 )
@@ -523,7 +523,7 @@ def test_words(text: str, wanted: str) -> None:
 
 def test_names_in_the_order_in_which_people_count() -> None:
     names = ["node10", "node9", "b", "rail1-node2", "rail1-node10", "7", "node"]
-    assert sorted(names, key=counted) == ["7", "b", "node", "node9", "node10", "rail1-node2", "rail1-node10"]
+    assert sorted(names, key=natural_order) == ["7", "b", "node", "node9", "node10", "rail1-node2", "rail1-node10"]
 
 
 @pytest.mark.parametrize(

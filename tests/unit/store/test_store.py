@@ -18,7 +18,16 @@ from railbed.errors import UsageError
 from railbed.model import events
 from railbed.model.record import Finding, Verdict
 from railbed.report.reading import run as report_data
-from railbed.store import OpenRun, find_run, followed, list_runs, open_run, read_records, read_run, write_atomically
+from railbed.store import (
+    OpenRun,
+    find_run,
+    list_runs,
+    open_run,
+    read_records,
+    read_run,
+    resolve_links,
+    write_atomically,
+)
 from railbed.store.writing import RESERVE
 
 
@@ -232,10 +241,10 @@ def test_a_path_is_followed_to_what_it_leads_to_and_never_round_and_round(tmp_pa
     (tmp_path / "link").symlink_to("new.html")
     (tmp_path / "loop").symlink_to("back")
     (tmp_path / "back").symlink_to("loop")
-    assert followed(tmp_path / "link") == tmp_path.resolve() / "new.html"
-    assert followed(tmp_path / "none") == tmp_path.resolve() / "none"
+    assert resolve_links(tmp_path / "link") == tmp_path.resolve() / "new.html"
+    assert resolve_links(tmp_path / "none") == tmp_path.resolve() / "none"
     with pytest.raises(OSError, match="leads to itself"):
-        followed(tmp_path / "loop")
+        resolve_links(tmp_path / "loop")
 
 
 def test_the_newest_run_is_not_one_that_only_fetched_something() -> None:

@@ -166,10 +166,10 @@ def test_scores_that_are_not_numbers_are_refused() -> None:
 
 def test_streamed_text_is_the_text(tmp_path: Path) -> None:
     """Also if a character takes several tokens, and if the last one is incomplete."""
-    from railbed.train.data.tokenizer import opened
+    from railbed.train.data.tokenizer import open_tokenizer
 
     write_tokenizer(tmp_path)
-    tokenizer = opened(tmp_path)
+    tokenizer = open_tokenizer(tmp_path)
 
     def decode(tokens: Sequence[int]) -> str:
         return str(tokenizer.decode(list(tokens)))

@@ -15,7 +15,7 @@ from railbed.errors import ModelError
 from railbed.train.base.folder import ModelFolder
 from railbed.train.worker.io.tensorfile import Weights
 from railbed.train.worker.results.gguf.architectures import ARCHITECTURES, architecture_of
-from railbed.train.worker.results.gguf.container import Q8_0, stored
+from railbed.train.worker.results.gguf.container import Q8_0, encode_numbers
 from railbed.train.worker.results.gguf.tokenizerfile import TokenizerFile
 from railbed.train.worker.results.gguf.vocabulary import SPLITS, pre_tokenizer
 from railbed.train.worker.results.publish import open_source, write_as_gguf
@@ -186,7 +186,7 @@ def test_numbers_are_rounded_as_the_library_does(number_type: str, tmp_path: Pat
 
 def test_blocks_of_eight_bits_equal_the_library_also_at_halves_and_zeros() -> None:
     values = torch.cat([torch.zeros(32), torch.linspace(-127, 127, 32) * 0.5, torch.randn(3200) * 1e-3])
-    ours = stored(values.reshape(2, -1)[:, :1600], Q8_0).numpy().tobytes()
+    ours = encode_numbers(values.reshape(2, -1)[:, :1600], Q8_0).numpy().tobytes()
     theirs = gguf.quants.quantize(values.reshape(2, -1)[:, :1600].numpy(), gguf.GGMLQuantizationType.Q8_0)
     assert ours == theirs.tobytes()
 

@@ -26,7 +26,7 @@ from railbed.errors import ModelError
 from railbed.train.worker.results.gguf.container import Reals, Setting, Signed, Unsigned
 from railbed.train.worker.results.gguf.tokenizerfile import TokenizerFile
 from railbed.train.worker.results.gguf.vocabulary import (
-    merged,
+    count_merges,
     name_in_file,
     vocabulary_differences,
     vocabulary_settings,
@@ -56,11 +56,11 @@ def settings_of(tokenizer: TokenizerFile, rows: int = 900) -> dict[str, Any]:
 def test_pieces_of_a_text_are_merged_as_the_library_does() -> None:
     """Ranks first, then from the left; stale pairs are skipped."""
     ranks = {("a", "a"): 0, ("b", "c"): 1, ("a", "b"): 2, ("aa", "aa"): 3, ("ab", "c"): 4}
-    assert merged("aaaaa", ranks) == (2, 3)
-    assert merged("abc", ranks) == (2, 1)
-    assert merged("ab", ranks) == (1, 2)
-    assert merged("xyz", ranks) == (3, -1)
-    assert merged("a" * 20_000, {("a", "a"): 0}) == (10_000, 0)
+    assert count_merges("aaaaa", ranks) == (2, 3)
+    assert count_merges("abc", ranks) == (2, 1)
+    assert count_merges("ab", ranks) == (1, 2)
+    assert count_merges("xyz", ranks) == (3, -1)
+    assert count_merges("a" * 20_000, {("a", "a"): 0}) == (10_000, 0)
 
 
 @pytest.mark.parametrize("every_merge", [True, False])

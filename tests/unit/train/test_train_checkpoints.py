@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from railbed.errors import CheckpointDamaged
-from railbed.train.state.checkpoints import Written, folder_of, publish, survey, verified, write_synced
+from railbed.train.state.checkpoints import Written, folder_of, publish, read_checkpoint, survey, write_synced
 
 
 def save(folder: Path, step: int, content: bytes = b"weights") -> None:
@@ -111,10 +111,10 @@ def test_the_same_step_again_replaces_it(tmp_path: Path) -> None:
     save(tmp_path, 10)
     flip(folder_of(tmp_path, 10))
     save(tmp_path, 10)
-    assert verified(folder_of(tmp_path, 10)).step == 10
+    assert read_checkpoint(folder_of(tmp_path, 10)).step == 10
 
 
 def test_nothing_there(tmp_path: Path) -> None:
     assert survey(tmp_path / "none").good == []
     with pytest.raises(CheckpointDamaged):
-        verified(tmp_path / "step-00000001")
+        read_checkpoint(tmp_path / "step-00000001")

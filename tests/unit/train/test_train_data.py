@@ -41,7 +41,7 @@ def test_tokens_are_the_text(texts: Path, tmp_path: Path) -> None:
     assert (made.texts, made.skipped, made.dtype, made.end_of_text) == (2, 1, "uint16", 0)
     read = Tokens.open(made.folder)
     assert (len(read.tokens), read.train) == (made.tokens, made.tokens - made.tokens // 4)
-    text = tokens.decoded(made.folder, read.tokens.tolist())
+    text = tokens.decode_tokens(made.folder, read.tokens.tolist())
     assert text in {TEXT + TEXT.upper(), TEXT.upper() + TEXT}
     inputs, targets = read.batch([0, 2], 16)
     assert inputs.shape == targets.shape == (2, 16)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from railbed.launch.fabric import NodeFabric
 from railbed.model.cluster import Cluster
 from railbed.model.record import Event, Finding, Measurement, Verdict
-from railbed.model.statistics import STUCK, WRAP, Range, grown
+from railbed.model.statistics import STUCK, WRAP, Range, growth_between
 from railbed.train.network.ledger import Ledger, must_be_rdma
 from railbed.train.network.tcp import (
     ETHERNET_BYTES,
@@ -44,25 +44,25 @@ def pair(rdma: str | None = "rxe0") -> Cluster:
 class TestCounters:
     @given(counts, counts)
     def test_one_of_64_bits(self, start: int, more: int) -> None:
-        span = grown(start, start + more)
+        span = growth_between(start, start + more)
         assert span.least == more
         assert span.most in (more, None)
 
     @given(st.integers(0, STUCK), st.integers(0, WRAP // 2 - 1))
     def test_one_that_wraps_at_32_bits(self, start: int, more: int) -> None:
-        span = grown(start, (start + more) % WRAP)
+        span = growth_between(start, (start + more) % WRAP)
         assert span.least == more
         assert span.most in (more, None)
 
     @given(st.integers(0, STUCK), st.integers(0, 2**40))
     def test_one_that_sticks_at_32_bits(self, start: int, more: int) -> None:
-        span = grown(start, min(start + more, STUCK))
+        span = growth_between(start, min(start + more, STUCK))
         assert span.least <= more
         assert span.most is None or span.most == more
 
     def test_one_that_was_set_to_zero_tells_only_what_came_since(self) -> None:
-        assert grown(5000, 300) == Range(300, None)
-        assert grown(2**40, 300) == Range(300, None)
+        assert growth_between(5000, 300) == Range(300, None)
+        assert growth_between(2**40, 300) == Range(300, None)
 
     @pytest.mark.parametrize(("mtu", "payload"), [(1500, 1024), (4200, 4096), (9000, 4096), (4100, 2048), (600, 512)])
     def test_the_path_mtu_of_soft_roce(self, mtu: int, payload: int) -> None:

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from railbed.train.data.sampling import deal, key_of, permuted, pieces, window_count, window_of
+from railbed.train.data.sampling import deal, key_of, permute, pieces, window_count, window_of
 
 SHARES = st.lists(st.floats(0, 9), min_size=1, max_size=9).filter(lambda shares: sum(shares) > 0.01)
 
 
 @given(st.integers(1, 700), st.integers(0, 2**70))
 def test_a_permutation_has_every_position_once(size: int, key: int) -> None:
-    assert sorted(permuted(position, size, key) for position in range(size)) == list(range(size))
+    assert sorted(permute(position, size, key) for position in range(size)) == list(range(size))
 
 
 @given(st.integers(0, 2**40), st.integers(1, 60), st.integers(1, 25), SHARES)
@@ -75,7 +75,7 @@ def test_examples() -> None:
 
 
 def test_epochs_differ_and_the_order_is_for_ever() -> None:
-    first, second = ([permuted(position, 20, key_of(7, epoch)) for position in range(20)] for epoch in (0, 1))
+    first, second = ([permute(position, 20, key_of(7, epoch)) for position in range(20)] for epoch in (0, 1))
     assert first != second
     assert [window_of(7, 0, index, global_batch=8, windows=1000) for index in range(4)] == PINNED
 

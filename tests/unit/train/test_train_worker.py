@@ -20,7 +20,7 @@ from railbed.train import recipes
 from railbed.train.models.find import family_of
 from railbed.train.models.gpt import GptSettings
 from railbed.train.recipe import Optimiser
-from railbed.train.state.checkpoints import sealed
+from railbed.train.state.checkpoints import read_sealed
 from railbed.train.worker.io.corpus import Tokens
 from railbed.train.worker.io.export import export
 from railbed.train.worker.io.tensorfile import read_tensors, write_tensors
@@ -101,7 +101,7 @@ def test_transformers_loads_what_is_exported(tmp_path: Path) -> None:
     transformers = pytest.importorskip("transformers")
     model = model_of(padded=True)
     export(model, tmp_path / "out", tokens=write_tokens(tmp_path / "tokens"), end_of_text=0, step=7)
-    assert sealed(tmp_path / "out").step == 7
+    assert read_sealed(tmp_path / "out").step == 7
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         theirs = transformers.GPT2LMHeadModel.from_pretrained(tmp_path / "out").eval()

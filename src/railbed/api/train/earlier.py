@@ -12,7 +12,7 @@ from railbed.api.site import LOCAL_NAME, built_in_local
 from railbed.errors import UsageError
 from railbed.model.cluster import Cluster
 from railbed.store import RunSummary
-from railbed.store.find import begun, cluster_to_act_on, cluster_to_read
+from railbed.store.find import cluster_to_act_on, cluster_to_read, read_start
 from railbed.store.run import CLUSTER
 from railbed.train import recipes
 from railbed.train.recipe import Recipe
@@ -42,7 +42,7 @@ def earlier_run(folder: Path, summary: RunSummary, *, wanted: str) -> EarlierRun
     if summary.status == "running":
         hint = f"`railbed train --attach {summary.id}` shows it, `railbed train --stop {summary.id}` ends it"
         raise UsageError(f"{summary.id} is still running", hint=hint)
-    started = begun(folder)
+    started = read_start(folder)
     try:
         recipe = recipes.from_record(started.recipe)
     except ValueError:

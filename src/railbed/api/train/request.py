@@ -22,7 +22,7 @@ NVIDIA_GPUS = Path("/proc/driver/nvidia/gpus")
 
 def request_of(wanted: Recipe, prepared: PreparedData, run: str = "") -> TrainRequest:
     """Return the request for a recipe and its prepared tokens, with a new name unless one is set."""
-    prompt = tuple(tokenizer.encoded(prepared.folder, wanted.data.prompt)) if wanted.data.prompt else ()
+    prompt = tuple(tokenizer.encode_text(prepared.folder, wanted.data.prompt)) if wanted.data.prompt else ()
     return TrainRequest(
         run=run or f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}",
         recipe=wanted.to_plain(),
@@ -38,7 +38,9 @@ def continuing(earlier: EarlierRun, prepared: PreparedData, *, from_start: bool)
     return replace(request_of(earlier.recipe, prepared, earlier.job), resumes=resumes)
 
 
-def placed(request: TrainRequest, site: Cluster, *, ranks: int | None, minimum: int, transport: str) -> TrainRequest:
+def with_placement(
+    request: TrainRequest, site: Cluster, *, ranks: int | None, minimum: int, transport: str
+) -> TrainRequest:
     """Return a request for a cluster, with the options of the training."""
     local = all(node.host == "local" for node in site.nodes.values())
     return replace(request, ranks=ranks or (_local_ranks() if local else None), minimum=minimum, transport=transport)

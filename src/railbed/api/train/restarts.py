@@ -13,7 +13,7 @@ from railbed.model import events
 from railbed.model.cluster import Cluster
 from railbed.model.record import Record, Verdict
 from railbed.present.changed import explain_restart
-from railbed.present.wording import listed
+from railbed.present.wording import join_names
 from railbed.watch.run import alongside
 
 
@@ -77,7 +77,7 @@ class RestartChecks:
         )
 
     def _message(self, changes: Changes, restart: events.GenerationFailed) -> str:
-        silent = f"{listed(changes.unread)} did not answer" if changes.unread else ""
+        silent = f"{join_names(changes.unread)} did not answer" if changes.unread else ""
         if changes.findings:
             explanation = explain_restart(changes.findings, restart.subject, restart.message)
             return "; ".join(filter(None, [explanation, silent]))

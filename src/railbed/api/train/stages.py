@@ -130,5 +130,5 @@ def _readable(record: Record, request: TrainRequest) -> Record:
     """Add the text of a sample to its tokens."""
     match record:
         case events.TextSampled(tokens=generated) if request.tokens and generated is not None:
-            return replace(record, text=tokenizer.decoded(request.tokens, generated))
+            return replace(record, text=tokenizer.decode_tokens(request.tokens, generated))
     return record

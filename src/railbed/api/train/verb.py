@@ -15,7 +15,7 @@ from railbed.api.stored import Run, folder_of
 from railbed.api.stream import RecordStream
 from railbed.api.train.earlier import earlier_run, own_cluster, require_common_node
 from railbed.api.train.files import training_files
-from railbed.api.train.request import continuing, placed, request_of
+from railbed.api.train.request import continuing, request_of, with_placement
 from railbed.api.train.stages import train_on
 from railbed.errors import UsageError
 from railbed.fleet import Fleet
@@ -73,7 +73,7 @@ def train(
         require_common_node(earlier, site, site.name)
         prepared = prepare(earlier.recipe, cache_folder("tokens"))
         request = continuing(earlier, prepared, from_start=from_start)
-    request = placed(request, site, ranks=ranks, minimum=min_nodes, transport=transport)
+    request = with_placement(request, site, ranks=ranks, minimum=min_nodes, transport=transport)
     options = [word for item in _words(settings) for word in ("--set", item)]
     words = ["train", *([recipe, *options] if resume is None else ["--resume", summary.id]), *cluster_words(cluster)]
     return train_stream(

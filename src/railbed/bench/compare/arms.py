@@ -113,7 +113,7 @@ def answer(contest: Contest) -> Iterator[Record]:
     """Yield the difference, and a finding that puts it into words."""
     difference = _difference(contest)
     if difference is None:
-        yield unanswered(contest, TOO_FEW)
+        yield find_no_answer(contest, TOO_FEW)
         return
     a, b, measure = contest.a.arm.name, contest.b.arm.name, contest.comparison.measure
     labels: dict[str, str | int] = {
@@ -162,7 +162,7 @@ def describe(difference: Difference, a: str, b: str, measure: str, unit: str) ->
     return f"{numbers}: {b} is {'better' if better else 'worse'} by {by} ({interval})"
 
 
-def unanswered(contest: Contest, reason: str) -> Finding:
+def find_no_answer(contest: Contest, reason: str) -> Finding:
     """Return the finding for a comparison without an answer."""
     return _finding(contest, Verdict.UNKNOWN, reason)
 
@@ -178,6 +178,6 @@ def _finding(contest: Contest, verdict: Verdict, observed: str) -> Finding:
     )
 
 
-def labelled(record: Record, arm: str) -> Record:
+def label_arm(record: Record, arm: str) -> Record:
     """Return a measurement labelled with its arm, and any other record unchanged."""
     return replace(record, labels={**record.labels, "arm": arm}) if isinstance(record, Measurement) else record

@@ -10,7 +10,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-from railbed.bench.compare.arms import TOO_FEW, Contest, Side, answer, arm_value, labelled, unanswered
+from railbed.bench.compare.arms import TOO_FEW, Contest, Side, answer, arm_value, find_no_answer, label_arm
 from railbed.bench.compare.experiment import Arm, Comparison, Experiment
 from railbed.bench.compare.visits import FirstVisit, first_visit_event, time_since
 from railbed.bench.schedule import make_schedule
@@ -194,10 +194,10 @@ async def _measure(  # noqa: PLR0917  (everything that a turn needs)
         for value in contest.a.values.values():
             yield value
         if reason := first.mismatch(contest):
-            yield unanswered(contest, reason)
+            yield find_no_answer(contest, reason)
             return
     if reason := _obstacle(contest, changes, progress):
-        yield unanswered(contest, reason)
+        yield find_no_answer(contest, reason)
         return
     async with aclosing(_in_turns(fleet, changes, experiment, contest, progress)) as records:
         async for record in records:
@@ -206,7 +206,7 @@ async def _measure(  # noqa: PLR0917  (everything that a turn needs)
         for record in answer(contest):
             yield record
     elif not contest.a.values:
-        yield unanswered(contest, TOO_FEW)
+        yield find_no_answer(contest, TOO_FEW)
 
 
 def _obstacle(contest: Contest, changes: ArmChanges, progress: BenchProgress) -> str:
@@ -238,7 +238,7 @@ async def _in_turns(
                     aclosing(run_trials(fleet, trials, progress)) as records,
                 ):
                     async for record in records:
-                        yield labelled(record, side.arm.name)
+                        yield label_arm(record, side.arm.name)
             except NotUndone as error:
                 if _is_interrupt(error.__context__):
                     raise

@@ -10,7 +10,7 @@ from railbed.model.cabling import Cable, port_key
 from railbed.model.cluster import Port
 from railbed.model.probe import Probe
 from railbed.model.reading import DeviceFacts, Known
-from railbed.model.statistics import grown
+from railbed.model.statistics import growth_between
 from railbed.model.text import number, size
 from railbed.parsing.nexus.queuing import PortQueues, Queue
 from railbed.probes import ethtool_stats, infiniband_counters
@@ -102,8 +102,8 @@ class Movement:
             mode=after.mode,
             operational=after.operational,
             priorities=after.priorities,
-            received=grown(before.received, after.received).least,
-            sent=grown(before.sent, after.sent).least,
+            received=growth_between(before.received, after.received).least,
+            sent=growth_between(before.sent, after.sent).least,
         )
 
     def _driver(self, node: str, port: Port, names: list[str]) -> int | None:
@@ -130,7 +130,7 @@ def _first_moved(before: Mapping[str, int], after: Mapping[str, int], names: lis
 
 
 def _moved(before: Mapping[str, int], after: Mapping[str, int]) -> dict[str, int]:
-    return {name: grown(count, after[name]).least for name, count in before.items() if name in after}
+    return {name: growth_between(count, after[name]).least for name, count in before.items() if name in after}
 
 
 def _last(facts: DeviceFacts | None, probe: Probe[F]) -> F | None:

@@ -53,7 +53,7 @@ def _labels(view: View, rows: Rows, psn: Numbers) -> PacketLabels:
     return PacketLabels(rows, view.times(rows), psn << 8 | view.column("opcode", rows))
 
 
-def aligned(sent: PacketLabels, arrived: PacketLabels, offset: float) -> PacketLabels:
+def align_numbers(sent: PacketLabels, arrived: PacketLabels, offset: float) -> PacketLabels:
     """Return the arrived packets with numbers in the same turn as the sent ones: times differ least from `offset`."""
     if not len(sent.rows) or not len(arrived.rows):
         return arrived
@@ -198,7 +198,7 @@ def differences(sent: View, arrived: View) -> Differences:
     times: list[Numbers] = []
     later: list[Numbers] = []
     for first, second in pairs:
-        left, right = once_in_both(first, aligned(first, second, 0.0))
+        left, right = once_in_both(first, align_numbers(first, second, 0.0))
         times.append(first.time[left])
         later.append(second.time[right] - first.time[left])
     return Differences(np.concatenate(times), np.concatenate(later))
@@ -240,7 +240,7 @@ def _notices(view: View, clock: Clock, window: tuple[int, int]) -> int:
 def _match(sent: PacketLabels, arrived: PacketLabels, clocks: tuple[Clock, Clock]) -> _Matched:
     first = PacketLabels(sent.rows, clocks[0].aligned(sent.time), sent.label)
     second = PacketLabels(arrived.rows, clocks[1].aligned(arrived.time), arrived.label)
-    second = aligned(first, second, 0.0)
+    second = align_numbers(first, second, 0.0)
     left, right = once_in_both(first, second)
     shortest = int((second.time[right] - first.time[left]).min()) if len(left) else 0
     rest, rest_arrived = (np.ones(len(part.rows), np.bool_) for part in (first, second))

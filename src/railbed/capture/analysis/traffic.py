@@ -67,7 +67,7 @@ def _counts(numbers: NDArray[Any]) -> dict[int, int]:
     return {int(value): int(numbers[value]) for value in np.flatnonzero(numbers)}
 
 
-def congested(view: View, rows: Rows) -> Rows:
+def select_congested(view: View, rows: Rows) -> Rows:
     """Return the packets that a switch marked as congested."""
     marked: Rows = rows[(view.column("tos", rows) & 3 == CE) & (view.column("kind", rows) != Kind.ROCE1)]
     return marked

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from railbed.capture.analysis.answers import NOT_READY, REFUSALS
 from railbed.capture.analysis.results import Analysis, FlowView
-from railbed.capture.analysis.traffic import congested
+from railbed.capture.analysis.traffic import select_congested
 from railbed.capture.analysis.views import Rows
 from railbed.capture.files.formats.blocks import INTERFACE, SECTION, STATISTICS
 from railbed.capture.files.layers import LinkType
@@ -149,7 +149,7 @@ def comments_of(analysis: Analysis, recording: Recording) -> Comments:
 
 
 def _remarks(view: FlowView) -> Iterator[tuple[int, Rows]]:
-    yield CE, congested(view.view, view.view.rows)
+    yield CE, select_congested(view.view, view.view.rows)
     yield CNP, view.view.notices
     yield REORDERED, view.sequence.reordered_rows
     yield CORRUPT, view.checksums.wrong

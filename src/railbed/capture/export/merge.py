@@ -102,7 +102,7 @@ class FileCursor:
         return taken
 
 
-def merged(streams: Sequence[FileCursor]) -> Iterator[list[PacketBatch]]:
+def merge_packets(streams: Sequence[FileCursor]) -> Iterator[list[PacketBatch]]:
     """Yield a batch of each stream at a time, none for those at their end: all packets up to the same time.
 
     Packets that a file itself has out of order by more than a window stay so.

@@ -19,7 +19,7 @@ from railbed.capture.analysis.clocks import Clock
 from railbed.capture.analysis.results import Analysis
 from railbed.capture.export import blocks
 from railbed.capture.export.blocks import Comments, comment_text, comments_of
-from railbed.capture.export.merge import FileCursor, PacketBatch, merged
+from railbed.capture.export.merge import FileCursor, PacketBatch, merge_packets
 from railbed.capture.files.formats.blocks import ENHANCED_PACKET
 from railbed.capture.files.layers import LinkType
 from railbed.capture.files.source import FileWindow
@@ -123,7 +123,7 @@ def _write(analysis: Analysis, files: Sequence[Path], file: BinaryIO, findings: 
         comments = [comments_of(analysis, recording) for recording in analysis.recordings]
         writer = _Writer(file, analysis, streams, comments)
         writer.begin(findings)
-        for batches in merged(streams):
+        for batches in merge_packets(streams):
             writer.add(batches)
         writer.finish()
         return Exported(writer.packets, file.tell(), writer.commented, sum(stream.left_out for stream in streams))

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.capture.analysis.traffic import congested
+from railbed.capture.analysis.traffic import select_congested
 from railbed.capture.proof import proof_of
 from railbed.capture.subjects import PathView
 from railbed.rules.judgement import Judgement, fail
@@ -38,7 +38,7 @@ def judge(path: PathView) -> Iterator[Judgement]:
     arriving = [flow.views[-1] for flow in path.flows if flow.views[-1].data.packets]
     if not arriving:
         raise Absent(f"no RDMA data from {path.sender} to {path.receiver} was recorded")
-    marked = [(view, congested(view.view, view.view.rows)) for view in arriving if view.data.ce]
+    marked = [(view, select_congested(view.view, view.view.rows)) for view in arriving if view.data.ce]
     count = sum(len(rows) for _, rows in marked)
     if count < LEAST_CONGESTED:
         return

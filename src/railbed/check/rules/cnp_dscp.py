@@ -32,7 +32,7 @@ from railbed.check.shared.buffers import (
     not_shown,
 )
 from railbed.check.shared.card import CARD_PROBES
-from railbed.check.shared.port import agreed, first_of, follow_rail, no_ecn, no_rdma, set_value
+from railbed.check.shared.port import common_value, first_of, follow_rail, no_ecn, no_rdma, set_value
 from railbed.model.fix import Fix
 from railbed.rules.judgement import Judgement, fail, ok
 from railbed.rules.rule import Rule
@@ -59,7 +59,7 @@ def judge(port: PortView) -> Iterator[Judgement]:
 
 def _fix(port: PortView, dscp: int, file: str) -> Fix:
     """Set the DSCP; if the whole rail has another one, the policy may be wrong."""
-    is_whole_rail = dscp != 0 and agreed(port, _cnp_dscp) == dscp
+    is_whole_rail = dscp != 0 and common_value(port, _cnp_dscp) == dscp
     alternative = follow_rail("cnp_dscp", dscp) if is_whole_rail else ""
     return set_value(port, file, before=dscp, after=port.policy.cnp_dscp, alternative=alternative)
 

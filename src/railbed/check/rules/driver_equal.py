@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.shared.port import grouped, some
+from railbed.check.shared.port import group_names, some
 from railbed.model.text import plural
 from railbed.probes import ethtool_driver
 from railbed.rules.judgement import Judgement, ok, unknown, warn
@@ -42,7 +42,7 @@ def judge(rail: RailView) -> Iterator[Judgement]:
     elif len(set(versions.values())) == 1:
         yield ok(expected=EXPECTED, observed=f"{next(iter(versions.values()))} on {plural(len(versions), 'port')}")
     else:
-        groups = grouped(versions)
+        groups = group_names(versions)
         odd, names = next(iter(groups.items()))
         yield warn(
             expected=EXPECTED,

@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from railbed.check.shared.card import CARD_PROBES, Ability, card_of
-from railbed.check.shared.port import agreed, first_of, follow_rail, no_lossless, no_rdma
+from railbed.check.shared.port import common_value, first_of, follow_rail, no_lossless, no_rdma
 from railbed.check.shared.qos import dscp_priorities, set_dscp
 from railbed.model.fix import Fix
 from railbed.probes import dcb_app, mlnx_qos
@@ -58,7 +58,7 @@ def judge(port: PortView) -> Iterator[Judgement]:
 
 def _fix(port: PortView, mapped: list[int]) -> Fix:
     """Map the DSCP; if the whole rail maps it to another priority, the policy may be wrong."""
-    is_whole_rail = len(mapped) == 1 and mapped[0] != 0 and agreed(port, _priority) == mapped[0]
+    is_whole_rail = len(mapped) == 1 and mapped[0] != 0 and common_value(port, _priority) == mapped[0]
     return set_dscp(port, mapped, alternative=follow_rail("priority", mapped[0]) if is_whole_rail else "")
 
 

@@ -24,7 +24,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
-from railbed.check.shared.port import agreed, no_interface, write_at_rail
+from railbed.check.shared.port import common_value, no_interface, write_at_rail
 from railbed.model.fix import Fix, Persistence, run
 from railbed.probes import ethtool, ethtool_driver, ip_link
 from railbed.rules.judgement import Judgement, fail, ok, skip, unknown, warn
@@ -71,7 +71,7 @@ def _compared(port: PortView, wanted: float, speed: float, expected: str) -> Jud
     edit = f"if that is right, {write_at_rail(port, 'speed', f'{speed:g}')}"
     if speed < wanted:
         compare = f"compare the link modes of both ends: `ethtool {shlex.quote(port.port.netdev)}`"
-        remedy = f"all ports run at this speed: {edit}; else {compare}" if agreed(port, _speed) else compare
+        remedy = f"all ports run at this speed: {edit}; else {compare}" if common_value(port, _speed) else compare
         return fail(expected=expected, observed=observed, remedy=remedy)
     if speed > wanted:
         return warn(expected=expected, observed=observed, remedy=edit)

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.shared.port import agreed, write_at_rail
+from railbed.check.shared.port import common_value, write_at_rail
 from railbed.model.fix import Fix, set_mtu
 from railbed.probes import ip_link
 from railbed.rules.judgement import Judgement, fail, ok
@@ -59,13 +59,13 @@ def _fix(port: PortView, mtu: int) -> Fix | None:
     is_odd_one_out = counts.get(wanted, 0) == sum(counts.values()) - 1 > 0
     if mtu > wanted and not is_odd_one_out:
         return None
-    is_whole_rail = mtu < wanted and agreed(port, _mtu) == mtu
+    is_whole_rail = mtu < wanted and common_value(port, _mtu) == mtu
     condition = f"once every switch port on {rail} passes {wanted} bytes" if is_whole_rail else ""
     return set_mtu(port.node.name, [(netdev, mtu, wanted)], condition=condition)
 
 
 def _edit(port: PortView, mtu: int) -> str:
-    reason = "all ports have it" if agreed(port, _mtu) == mtu else "if the whole rail is meant to have it"
+    reason = "all ports have it" if common_value(port, _mtu) == mtu else "if the whole rail is meant to have it"
     return f"{write_at_rail(port, 'mtu', mtu)}: {reason}"
 
 

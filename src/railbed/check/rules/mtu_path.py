@@ -29,7 +29,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from ipaddress import IPv4Address, IPv6Address, ip_address
 
-from railbed.check.shared.port import grouped, no_peer, some
+from railbed.check.shared.port import group_names, no_peer, some
 from railbed.model.cluster import Port
 from railbed.model.text import plural
 from railbed.probes import ping_mtu
@@ -89,7 +89,7 @@ def _summary(results: dict[str, str], expected: str, evidence: str, excess: str)
             evidence=evidence,
         )
     if wrong:
-        groups = grouped(wrong)
+        groups = group_names(wrong)
         observed = "; ".join(f"{some(names, 2)}: {result}" for result, names in groups.items())
         remedy = "; ".join(dict.fromkeys(_remedy(result) for result in groups))
         return fail(expected=expected, observed=observed, remedy=remedy, evidence=evidence)

@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from railbed.check.shared.card import CARD_PROBES, Ability, card_of
-from railbed.check.shared.port import agreed, first_of, follow_rail, no_pfc, no_rdma
+from railbed.check.shared.port import common_value, first_of, follow_rail, no_pfc, no_rdma
 from railbed.check.shared.qos import pfc_priorities, set_pfc
 from railbed.model.fix import Fix
 from railbed.probes import dcb_pfc, mlnx_qos
@@ -60,7 +60,7 @@ def _fix(port: PortView, enabled: tuple[int, ...]) -> Fix:
     wanted = port.policy.priority
     if wanted in enabled:
         return set_pfc(port, enabled, (wanted,), condition="if no other lossless traffic needs the others")
-    is_whole_rail = len(enabled) == 1 and agreed(port, _known_priorities) == enabled
+    is_whole_rail = len(enabled) == 1 and common_value(port, _known_priorities) == enabled
     return set_pfc(port, enabled, (wanted,), alternative=follow_rail("priority", enabled[0]) if is_whole_rail else "")
 
 

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.shared.port import grouped, some
+from railbed.check.shared.port import group_names, some
 from railbed.model.text import plural
 from railbed.probes import ethtool
 from railbed.rules.judgement import Judgement, fail, ok, skip, unknown
@@ -46,7 +46,7 @@ def judge(rail: RailView) -> Iterator[Judgement]:
             expected=EXPECTED, observed=f"{next(iter(known.values())) / 1000:g} Gb/s on {plural(len(known), 'port')}"
         )
     else:
-        groups = grouped(known)
+        groups = group_names(known)
         yield fail(
             expected=EXPECTED,
             observed="; ".join(f"{speed / 1000:g} Gb/s: {some(names, 2)}" for speed, names in groups.items()),

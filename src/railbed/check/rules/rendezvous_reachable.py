@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from railbed.check.shared.port import grouped, some
+from railbed.check.shared.port import group_names, some
 from railbed.model.text import plural
 from railbed.probes import rendezvous
 from railbed.probes.rendezvous import ConnectTest
@@ -56,7 +56,7 @@ def judge(node: NodeView) -> Iterator[Judgement]:
         remedy = "check again when the node is less busy"
         yield unknown(expected=expected, observed=observed, remedy=remedy, evidence=evidence)
     elif closed:
-        observed = "; ".join(f"{some(names)}: {words}" for words, names in grouped(closed).items())
+        observed = "; ".join(f"{some(names)}: {words}" for words, names in group_names(closed).items())
         yield fail(expected=expected, observed=observed, evidence=evidence)
     elif failed:
         yield unknown(expected=expected, observed=f"{some(failed)}: could not be tried", evidence=evidence)

@@ -27,7 +27,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from railbed.check.shared import nexus
-from railbed.check.shared.nexus import classified, set_group
+from railbed.check.shared.nexus import group_of_dscp, set_group
 from railbed.check.shared.nexus_counters import slowest_gbps, thresholds_for
 from railbed.check.shared.nexus_qos import QOS_PROBES, SwitchQos, interface_of, no_port, port_name_of, qos_of
 from railbed.model.fix import ConfigStep, Fix
@@ -44,7 +44,7 @@ def judge(port: SwitchPortView) -> Iterator[Judgement]:
     if interface_of(port) is None:
         yield no_port(port)
         return
-    group, observed = classified(qos, port, dscp)
+    group, observed = group_of_dscp(qos, port, dscp)
     strict = [other for other in qos.strict_groups(qos.egress(port.port.name)) if other != qos.wanted_group]
     if group in strict:
         yield ok(expected=expected, observed=observed)

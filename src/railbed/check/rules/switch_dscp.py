@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from railbed.check.shared import nexus
-from railbed.check.shared.nexus import classified, set_group
+from railbed.check.shared.nexus import group_of_dscp, set_group
 from railbed.check.shared.nexus_qos import QOS_PROBES, interface_of, no_port, qos_of
 from railbed.check.shared.port import no_lossless
 from railbed.probes.nexus import interface
@@ -43,7 +43,7 @@ def judge(port: SwitchPortView) -> Iterator[Judgement]:
     if interface_of(port) is None:
         yield no_port(port)
         return
-    group, observed = classified(qos, port, dscp)
+    group, observed = group_of_dscp(qos, port, dscp)
     if group == qos.wanted_group:
         yield ok(expected=expected, observed=observed)
         return

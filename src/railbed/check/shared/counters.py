@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from railbed.model.record import Verdict
-from railbed.model.statistics import grown
+from railbed.model.statistics import growth_between
 from railbed.probes import ip_link
 from railbed.probes.ip_link import Link
 from railbed.rules.site import PortView
@@ -131,4 +131,4 @@ ALL_NAMES = frozenset().union(*(kind.names for kind in KINDS))
 def grown_errors(first: Mapping[str, int], second: Mapping[str, int]) -> dict[str, int]:
     """Return the growth of each error counter that is in both readings and has grown."""
     both = sorted(ALL_NAMES & first.keys() & second.keys())
-    return {name: growth for name in both if (growth := grown(first[name], second[name]).least)}
+    return {name: growth for name in both if (growth := growth_between(first[name], second[name]).least)}

@@ -124,7 +124,7 @@ def _priority(qos: SwitchQos) -> str:
     return "    priority" if qos.family == "5000" else "    priority level 1"
 
 
-def classified(qos: SwitchQos, port: SwitchPortView, dscp: int) -> tuple[int, str]:
+def group_of_dscp(qos: SwitchQos, port: SwitchPortView, dscp: int) -> tuple[int, str]:
     """Return the QoS group of a DSCP at a port, and a description of what decides it."""
     policy = qos.classification(port.port.name)
     item = qos.class_of_dscp(policy, dscp)

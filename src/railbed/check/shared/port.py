@@ -33,7 +33,7 @@ from railbed.rules.site import NodeView, PortView, RailView
 V = TypeVar("V", bound=Hashable)
 
 
-def agreed(port: PortView, value_of: Callable[[PortView], V | None]) -> V | None:
+def common_value(port: PortView, value_of: Callable[[PortView], V | None]) -> V | None:
     """Return the value that two or more ports of a rail all have; None if one differs or is not known."""
     counts = port.on_rail(value_of)
     return next(iter(counts)) if len(counts) == 1 and sum(counts.values()) > 1 else None
@@ -60,7 +60,7 @@ def some(names: Iterable[str], shown: int = SHOWN) -> str:
     return ", ".join(names) if more <= 0 else f"{', '.join(names[:shown])} and {more} more"
 
 
-def grouped(values: Mapping[str, V]) -> dict[V, list[str]]:
+def group_names(values: Mapping[str, V]) -> dict[V, list[str]]:
     """Return the names by value, the rarest value first: that is where the outlier is."""
     groups: dict[V, list[str]] = {}
     for name, value in values.items():

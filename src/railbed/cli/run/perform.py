@@ -9,7 +9,7 @@ from contextlib import suppress
 from railbed.api.running import Beside, Closing, Invocation, LeftEarly, RunningVerb, Work, start_verb
 from railbed.api.stream import RecordStream
 from railbed.api.tally import Decide, conclude
-from railbed.cli.hints import advised
+from railbed.cli.hints import add_cluster_file
 from railbed.cli.options import Options
 from railbed.cli.run.signals import Interrupted, run_until_ended
 from railbed.cli.run.unfinished import KeptRun
@@ -49,7 +49,7 @@ def perform(
 def show(stream: RecordStream, screen: Screen) -> int:
     """Run a verb that was called, show it, and return the exit code."""
     invocation, store = stream.invocation, Store(continued=run_to_continue())
-    starting = start_verb(invocation, stream.reach, store=store, arguments=sys.argv[1:], revise=advised)
+    starting = start_verb(invocation, stream.reach, store=store, arguments=sys.argv[1:], revise=add_cluster_file)
     with starting as running, screen:
         folder = running.run.folder
         stream.begin(folder)

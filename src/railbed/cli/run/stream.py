@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, TextIO
 
 from railbed.cli.run.encoding import is_unicode
-from railbed.model.text import clean, escaped
+from railbed.model.text import clean, escape
 
 
 class SafeStream:
@@ -19,7 +19,7 @@ class SafeStream:
         """Write text that may be of foreign origin."""
         stream = self.rich_proxied_file
         if text[:1] in ("{", "["):
-            stream.write(escaped(text, ascii_only=not is_unicode(stream)))
+            stream.write(escape(text, ascii_only=not is_unicode(stream)))
         else:
             stream.write(clean(text))
         return len(text)

@@ -261,7 +261,7 @@ class ProgressLine:
     def _draw(self) -> None:
         can_draw = "utf" in (getattr(sys.stderr, "encoding", None) or "").lower()
         width = _width()
-        line = fitted(self.activity.line(bar=BARS[not can_draw], width=width), width)
+        line = fit_line(self.activity.line(bar=BARS[not can_draw], width=width), width)
         faint, plain = ("", "") if os.environ.get("NO_COLOR") else FAINT
         _write(f"\r{faint}{line}{plain}{REST_OF_LINE}")
         self._drawn = True
@@ -298,7 +298,7 @@ def working(what: str, *, usual: float | None = None, shown: bool = True) -> Ite
         yield line.activity
 
 
-def fitted(line: str, width: int) -> str:
+def fit_line(line: str, width: int) -> str:
     """Return a line shorter than `width` columns, so that the cursor stays on it."""
     columns = 0
     for at, char in enumerate(line):

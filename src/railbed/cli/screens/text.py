@@ -22,8 +22,8 @@ from railbed.present.groups import (
     PortGroup,
     blocks,
     group_by,
+    group_findings,
     group_of,
-    grouped,
     port_groups,
     verdict_counts,
 )
@@ -86,7 +86,7 @@ class TextScreen(Screen):
         self.line.stop()
         for change in self._changes:
             print_hanging(self._out, change_line(change), indent=2)
-        groups = grouped(finding for finding in self._findings if finding.check not in self._listed_above)
+        groups = group_findings(finding for finding in self._findings if finding.check not in self._listed_above)
         named = ((group_of(group[0]), group) for group in groups)
         self._show_blocks(blocks(named, self._mask, verbose=self._verbose))
         if self._findings:
@@ -115,7 +115,7 @@ class TextScreen(Screen):
     def _show_heading(self, block: NodeGroup) -> None:
         names = name_range(block.names, shortened=not _needs_attention(block))
         text = Text.assemble((printable(names), "bold"), f"  {each_of(block.names)}")
-        counts = counted(block.findings)
+        counts = format_verdicts(block.findings)
         # Counts that do not fit move to the next line together.
         separator = "\n" if text.cell_len + counts.cell_len > self._out.width else ""
         print_hanging(self._out, Text.assemble(text, separator, counts), indent=2)
@@ -163,7 +163,7 @@ class TextScreen(Screen):
 
     def _summary(self, run: Path) -> Text:
         seconds = time.monotonic() - self._started
-        return Text.assemble(counted(self._findings), f"  in {seconds:.1f} s, saved in ", (str(run), "bold"))
+        return Text.assemble(format_verdicts(self._findings), f"  in {seconds:.1f} s, saved in ", (str(run), "bold"))
 
     def _point_to_configure(self) -> None:
         """Name the command that shows and makes the fixes, if there are several."""
@@ -176,7 +176,7 @@ class TextScreen(Screen):
             print_hanging(self._out, text, indent=2)
 
 
-def counted(findings: Iterable[Finding]) -> Text:
+def format_verdicts(findings: Iterable[Finding]) -> Text:
     """Return `2 failed · 1 unknown · 31 ok`, each in its colour."""
     parts = [Text(f"{count} {noun}", style=STYLES[verdict]) for verdict, count, noun in verdict_counts(findings)]
     return Text(" · ").join(parts)

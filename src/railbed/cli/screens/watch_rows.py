@@ -89,11 +89,11 @@ class Window:
 
     def total(self, device: str, meters: Iterable[str]) -> float | None:
         """Return the sum over meters, ports and parts."""
-        return combined(sum, [value for meter in meters for value in self.means(device, meter).values()])
+        return combine_values(sum, [value for meter in meters for value in self.means(device, meter).values()])
 
     def largest(self, device: str, meters: Iterable[str]) -> float | None:
         """Return the largest of all ports and parts."""
-        return combined(max, [value for meter in meters for value in self.means(device, meter).values()])
+        return combine_values(max, [value for meter in meters for value in self.means(device, meter).values()])
 
     def rate(self, device: str, meters: Iterable[str]) -> float | None:
         """Return bytes per second; of the meters of a port the larger counts: an interface may count RDMA as well."""
@@ -101,10 +101,10 @@ class Window:
         for meter in meters:
             for (port, _), value in self.means(device, meter).items():
                 ports[port] = max(value, ports.get(port, 0.0))
-        return combined(sum, [value for port, value in ports.items() if port != "lo"])
+        return combine_values(sum, [value for port, value in ports.items() if port != "lo"])
 
 
-def combined(how: Callable[[Iterable[float]], float], values: Sequence[float]) -> float | None:
+def combine_values(how: Callable[[Iterable[float]], float], values: Sequence[float]) -> float | None:
     """Return the sum or the largest of values; None if there are none."""
     return how(values) if values else None
 
@@ -126,7 +126,7 @@ def node_rows(timeline: Timeline) -> list[NodeRow]:
             notified=window.total(node, NOTIFIED),
             faulty=window.total(node, FAULTY),
             cpu=_times(US, window.total(node, ["cpu_busy_us"])),
-            gpu=combined(_mean, list(window.means(node, "gpu_busy").values())),
+            gpu=combine_values(_mean, list(window.means(node, "gpu_busy").values())),
             trend=_trend(timeline, node),
         )
         for node in window.devices()
@@ -167,7 +167,7 @@ def _latest(timeline: Timeline, node: str, meter: str) -> float | None:
         if (series.device, series.meter) == (node, meter):
             values = timeline.track(series, timeline.end - TREND_SECONDS).values
             lasts += [float(value) for value in values[-1:] if not math.isnan(value)]
-    return combined(max, lasts)
+    return combine_values(max, lasts)
 
 
 def _trend(timeline: Timeline, node: str) -> list[float]:

@@ -32,10 +32,10 @@ from railbed.cli.slurm.lookup import job_in
 from railbed.cli.slurm.script import LONGEST_NOTICE, NOTICE_SECONDS, JobRequest, batch_script
 from railbed.errors import DeviceError, ParseError, RailbedError, TimedOut, UsageError
 from railbed.model.events import Submitted
-from railbed.model.slurm_options import HETEROGENEOUS, ONE_RUN, SBATCH, reserved, reserved_variables
+from railbed.model.slurm_options import HETEROGENEOUS, ONE_RUN, SBATCH, find_reserved, reserved_variables
 from railbed.model.text import expand_home, is_file
 from railbed.store import new_run, runs_folder, set_status, write_atomically
-from railbed.store.find import begun, require_own_training
+from railbed.store.find import read_start, require_own_training
 from railbed.store.run import ABOUT, PRIVATE, refuse_replaceable, require_private_run
 from railbed.store.submitted import SCRIPT, note_job, was_submitted
 from railbed.transport.queue import cancel_job, largest_jobs, own_jobs, submit_script
@@ -50,7 +50,7 @@ def refuse_reserved(further: Sequence[str], environment: Mapping[str, str]) -> N
                 f"--sbatch {word!r} would make a heterogeneous job, which submit cannot use: {ONE_RUN}",
                 hint="`--nodes` and `--constraint` choose nodes of one kind",
             )
-        if word.startswith("-") and (option := reserved(word, SBATCH)):
+        if word.startswith("-") and (option := find_reserved(word, SBATCH)):
             typed = "" if word.startswith(f"--{option.name}") else f" ({word})"
             raise UsageError(f"--sbatch=--{option.name}{typed} cannot be used: {option.why}", hint=option.hint)
     for option in reserved_variables(environment):
@@ -256,7 +256,7 @@ def _to_continue(name: str) -> Path:
         )
     if queued := job_in(folder, run_until_ended(own_jobs()).values()):
         raise UsageError(f"job {queued.id} of {folder.name} is {queued.in_words}", hint=f"`{to_attach_job(folder)}`")
-    begun(folder)  # raises if there is nothing to continue
+    read_start(folder)  # raises if there is nothing to continue
     require_own_training(folder)
     return folder
 

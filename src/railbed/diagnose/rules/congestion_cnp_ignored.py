@@ -29,7 +29,7 @@ from railbed.diagnose.evidence import SampledRail
 from railbed.diagnose.shared.compare import growths
 from railbed.rules.judgement import Judgement, Span, fail, warn
 from railbed.rules.rule import Rule
-from railbed.rules.signal import merged, summed
+from railbed.rules.signal import join_spans, sum_growth
 
 LEAST_NOTIFICATIONS = 100
 """Fewer say little about a share."""
@@ -47,8 +47,8 @@ def judge(rail: SampledRail) -> Iterator[Judgement]:
             blamed.append(span)
             observed = f"the card ignored {ignored.total(span) if ignored else 0:,.0f} congestion notifications (CNP)"
             yield fail(observed, *([ignored] if ignored else []), span=span, certainty="certain", subject=port.subject)
-    for span in merged(span for signal in sent.values() for span in signal.above(0.0)):
-        total, acted = summed(list(sent.values()), span), summed(list(handled.values()), span.widened(2.0))
+    for span in join_spans(span for signal in sent.values() for span in signal.above(0.0)):
+        total, acted = sum_growth(list(sent.values()), span), sum_growth(list(handled.values()), span.widened(2.0))
         if total < LEAST_NOTIFICATIONS or acted >= LEAST_SHARE * total or any(span.overlaps(it) for it in blamed):
             continue
         most = max(sent.values(), key=lambda signal: signal.total(span))

@@ -27,7 +27,7 @@ from railbed.diagnose.evidence import SampledSwitch, Unsampled
 from railbed.diagnose.shared.compare import grew
 from railbed.rules.judgement import Judgement, Span, warn
 from railbed.rules.rule import NotJudged, Rule
-from railbed.rules.signal import merged, summed
+from railbed.rules.signal import join_spans, sum_growth
 
 PAUSES = 10.0
 """Frames per second."""
@@ -45,8 +45,8 @@ def judge(switch: SampledSwitch) -> Iterator[Judgement]:
     marks = [signal for port in switch.ports if (signal := port.try_read("queue_ecn_marked_packets", switch.lossless))]
     if not pauses or not marks:
         raise Unsampled("switch_pause_tx_frames" if not pauses else "queue_ecn_marked_packets", switch.name)
-    for span in merged(span for signal in pauses for span in signal.above(PAUSES, least=LEAST_SECONDS)):
-        frames, marked = summed(pauses, span), sum(grew(signal, span) for signal in marks)
+    for span in join_spans(span for signal in pauses for span in signal.above(PAUSES, least=LEAST_SECONDS)):
+        frames, marked = sum_growth(pauses, span), sum(grew(signal, span) for signal in marks)
         if marked >= LEAST_SHARE * frames or _receiver_paused(switch, span):
             continue
         most = max(pauses, key=lambda signal: signal.total(span))

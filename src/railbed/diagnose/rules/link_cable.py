@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from railbed.diagnose.evidence import SampledPort
-from railbed.diagnose.shared.compare import counted, growths, measured
+from railbed.diagnose.shared.compare import describe_growth, growths, measured_signals
 from railbed.rules.judgement import Judgement, fail
 from railbed.rules.rule import Rule
 
@@ -40,12 +40,14 @@ def judge(port: SampledPort) -> Iterator[Judgement]:
     """Read the errors at both ends of a port's cable."""
     switch = port.switch_port
     at_switch = switch.try_read("switch_crc_errors") if switch else None
-    signals = measured(port, (*METERS, "switch_crc_errors"), *(port.try_read(meter) for meter in METERS), at_switch)
+    signals = measured_signals(
+        port, (*METERS, "switch_crc_errors"), *(port.try_read(meter) for meter in METERS), at_switch
+    )
     for span, grown in growths(signals, least=LEAST_ERRORS):
         far = f" (the cable to {switch.subject})" if switch else ""
         direction = "on the way to the switch" if grown == [at_switch] else "on the way to the node"
         yield fail(
-            f"{counted(grown, span)} {direction}{far}",
+            f"{describe_growth(grown, span)} {direction}{far}",
             *grown,
             span=span,
             certainty="certain",

@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from railbed.diagnose.evidence import SampledPort
-from railbed.diagnose.shared.compare import growths, measured
+from railbed.diagnose.shared.compare import growths, measured_signals
 from railbed.diagnose.shared.steps import CHANGES, describe, episodes, outages, span_of
 from railbed.model.text import plural
 from railbed.rules.judgement import Judgement, fail
@@ -38,7 +38,7 @@ DOWNED = "rdma_link_downed"
 def judge(port: SampledPort) -> Iterator[Judgement]:
     """Find outages by the carrier; the RDMA port counts only the way down."""
     changes, downed = port.try_read(CHANGES), port.try_read(DOWNED)
-    signals = measured(port, (CHANGES, DOWNED), changes, downed)
+    signals = measured_signals(port, (CHANGES, DOWNED), changes, downed)
     spans = []
     for episode in episodes(outages(port)) if changes is not None else ():
         spans.append(span_of(episode))

@@ -33,11 +33,11 @@ from dataclasses import replace
 import numpy as np
 
 from railbed.diagnose.evidence import Evidence, Unsampled
-from railbed.diagnose.shared.compare import at, smoothed
-from railbed.diagnose.shared.network import PeerTraffic, busiest_rail, directions, lossy_directions, named
+from railbed.diagnose.shared.compare import at, smooth
+from railbed.diagnose.shared.network import PeerTraffic, busiest_rail, directions, lossy_directions, name_losses
 from railbed.rules.judgement import Judgement, Span, fail
 from railbed.rules.rule import Rule
-from railbed.rules.signal import Signal, merged, middle
+from railbed.rules.signal import Signal, join_spans, median_of
 
 LEAST_RATE, LEAST_SHARE = 5.0, 0.01
 """Segments per second, and share of all segments."""
@@ -54,15 +54,15 @@ def judge(evidence: Evidence) -> Iterator[Judgement]:
         raise Unsampled("tcp_retransmits", "any node")
     needless = {signal.series.device: signal for signal in evidence.all_of("tcp_needless")}
     lost = {node: _lost(signal, needless.get(node)) for node, signal in again.items() if node in sent}
-    limit = max(LEAST_SHARE, RATIO * middle([_usual(signal, sent[node]) for node, signal in lost.items()]))
+    limit = max(LEAST_SHARE, RATIO * median_of([_usual(signal, sent[node]) for node, signal in lost.items()]))
     episodes = {node: _episodes(signal, sent[node], limit) for node, signal in lost.items()}
-    for span in merged((span for spans in episodes.values() for span in spans), BRIDGE_SECONDS):
+    for span in join_spans((span for spans in episodes.values() for span in spans), BRIDGE_SECONDS):
         shares = {node: lost[node].total(span) / max(1.0, sent[node].total(span)) for node in episodes}
         losing = [node for node, spans in episodes.items() if any(span.overlaps(other) for other in spans)]
         sent_to = directions(evidence, span)
         lossy = lossy_directions(sent_to, limit)
         place = _end(lossy) or _place(evidence, shares, losing, span)
-        where = f"; loss {named(lossy, sent_to)}" if lossy else ""
+        where = f"; loss {name_losses(lossy, sent_to)}" if lossy else ""
         most = max(losing, key=lambda node: shares[node])
         total = sum(lost[node].total(span) for node in losing)
         yield fail(
@@ -79,18 +79,18 @@ def _lost(again: Signal, needless: Signal | None) -> Signal:
     """Return the segments that were sent again and had not arrived; a report of those that had may be a sample late."""
     if needless is None:
         return again
-    around, arrived = smoothed(again.values), smoothed(np.nan_to_num(at(again.times, needless)))
+    around, arrived = smooth(again.values), smooth(np.nan_to_num(at(again.times, needless)))
     return replace(again, values=again.values * np.clip(1.0 - arrived / np.maximum(around, 1e-9), 0.0, 1.0))
 
 
 def _usual(lost: Signal, sent: Signal) -> float:
     """Return the share of a run that had no more than a few lossy seconds."""
-    shares = smoothed(lost.values) / np.maximum(1.0, smoothed(at(lost.times, sent)))
-    return middle(shares)
+    shares = smooth(lost.values) / np.maximum(1.0, smooth(at(lost.times, sent)))
+    return median_of(shares)
 
 
 def _episodes(lost: Signal, sent: Signal, limit: float) -> list[Span]:
-    repeats, segments = smoothed(lost.values), smoothed(at(lost.times, sent))
+    repeats, segments = smooth(lost.values), smooth(at(lost.times, sent))
     lossy = (repeats >= LEAST_RATE) & (repeats >= limit * np.nan_to_num(segments, nan=np.inf))
     lossy &= lost.values >= limit * np.nan_to_num(at(lost.times, sent), nan=np.inf)
     return lost.where(lossy, least=LEAST_SECONDS, bridge=BRIDGE_SECONDS)

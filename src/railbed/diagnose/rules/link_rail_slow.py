@@ -33,7 +33,7 @@ from railbed.diagnose.shared.network import busiest_rail, sent_by, slow_network,
 from railbed.model.text import duration, size
 from railbed.rules.judgement import Judgement, Span, fail, warn
 from railbed.rules.rule import Rule
-from railbed.rules.signal import Signal, middle
+from railbed.rules.signal import Signal, median_of
 
 LEAST_SECONDS = 5.0
 FAIR_SHARE = 2 / 3
@@ -83,7 +83,7 @@ def _compare_rails(rails: list[SampledRail]) -> Iterator[Judgement]:
     sums = {rail.name: _sum_of(rail) for rail in rails}
     for name, signal in sums.items():
         others = middles(np.array([at(signal.times, other) for key, other in sums.items() if key != name]))
-        busy = others > 0.5 * middle(others)
+        busy = others > 0.5 * median_of(others)
         for span in signal.where(busy & (signal.values < FAIR_SHARE * others), least=LEAST_SECONDS):
             rest = float(np.nanmean(others[(signal.times > span.start) & (signal.times <= span.end)]))
             yield warn(

@@ -36,14 +36,14 @@ from itertools import pairwise
 import numpy as np
 
 from railbed.diagnose.evidence import Evidence, SampledPort, SampledRail, Unsampled
-from railbed.diagnose.shared.foreign import Foreign, described, foreign_on, usually_carried
+from railbed.diagnose.shared.foreign import Foreign, describe_foreign, foreign_on, usually_carried
 from railbed.diagnose.shared.network import SlowNetwork
 from railbed.diagnose.shared.steps import steps_of
 from railbed.model.record import Verdict
 from railbed.model.text import duration, size
 from railbed.rules.judgement import Judgement, Span, fail
 from railbed.rules.rule import Rule
-from railbed.rules.signal import middle
+from railbed.rules.signal import median_of
 
 SHARE_OF_SPEED = 0.2
 STANDSTILL_SECONDS, STANDSTILL_STEPS = 3.0, 4
@@ -76,7 +76,7 @@ def _is_same(received: Foreign, sent: Foreign) -> bool:
 
 def _judge_foreign(foreign: Foreign, ends: Sequence[str] = ()) -> Iterator[Judgement]:
     backlog = foreign.port.try_read("qdisc_backlog_bytes") if foreign.direction == "tx" else None
-    waits = bool(backlog and middle(backlog.within(foreign.span)) > 0)
+    waits = bool(backlog and median_of(backlog.within(foreign.span)) > 0)
     longer = _longer_wait(foreign.port.evidence, foreign.span)
     still = _standstill(foreign.port.evidence, foreign.span)
     speed = _speed(foreign.port)
@@ -90,7 +90,7 @@ def _judge_foreign(foreign: Foreign, ends: Sequence[str] = ()) -> Iterator[Judge
     if still:
         effect += f"; no step ended for {duration(still)}"
     judgement = fail(
-        f"{described(foreign, ends)}{effect}",
+        f"{describe_foreign(foreign, ends)}{effect}",
         *foreign.signals,
         *([backlog] if backlog and waits else []),
         span=foreign.span,
@@ -108,8 +108,8 @@ def _longer_wait(evidence: Evidence, span: Span) -> SlowNetwork | None:
         waits, steps = (steps_of(evidence, meter).values() for meter in ("allreduce_exposed_seconds", "step_seconds"))
         # The rank that waits the least waits only for the network, not for other ranks.
         seconds = min((wait.middle_over_time(span) for wait in waits if len(wait.within(span))), default=0.0)
-        usual = middle([wait.usual for wait in waits])
-        if seconds >= LONGER * usual and seconds - usual >= SHARE_OF_STEP * middle([step.usual for step in steps]):
+        usual = median_of([wait.usual for wait in waits])
+        if seconds >= LONGER * usual and seconds - usual >= SHARE_OF_STEP * median_of([step.usual for step in steps]):
             return SlowNetwork(span, seconds, usual)
     return None
 
@@ -120,7 +120,7 @@ def _standstill(evidence: Evidence, span: Span) -> float:
     if not steps:
         return 0.0
     ends = np.unique(np.concatenate([signal.times[np.isfinite(signal.values)] for signal in steps]))
-    least = max(STANDSTILL_SECONDS, STANDSTILL_STEPS * middle([signal.usual for signal in steps]))
+    least = max(STANDSTILL_SECONDS, STANDSTILL_STEPS * median_of([signal.usual for signal in steps]))
     gaps = (end - start for start, end in pairwise(ends) if span.start <= start <= span.end)
     return max((float(gap) for gap in gaps if gap >= least), default=0.0)
 

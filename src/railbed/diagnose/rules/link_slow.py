@@ -30,13 +30,13 @@ from contextlib import suppress
 import numpy as np
 
 from railbed.diagnose.evidence import SampledRail, Unsampled
-from railbed.diagnose.shared.compare import others_at, smoothed
+from railbed.diagnose.shared.compare import others_at, smooth
 from railbed.diagnose.shared.foreign import foreign_on, usually_carried
 from railbed.diagnose.shared.network import slow_network, slow_peer
 from railbed.model.text import duration, number, size
 from railbed.rules.judgement import Judgement, Span, fail
 from railbed.rules.rule import NotJudged, Rule
-from railbed.rules.signal import Signal, middle
+from railbed.rules.signal import Signal, median_of
 
 LEAST_RATE = 1.0
 """Packets per second that waited; at a low rate, a single packet of 64 KiB waits for a good part of a second."""
@@ -57,8 +57,8 @@ def judge(rail: SampledRail) -> Iterator[Judgement]:
     waits = rail.read("qdisc_overlimits")
     explained: list[Span] = []
     for node, signal in waits.items():
-        others = np.nan_to_num(smoothed(others_at(node, waits)))
-        waited = (signal.values > RATIO * others) & (smoothed(signal.values) >= np.maximum(LEAST_RATE, RATIO * others))
+        others = np.nan_to_num(smooth(others_at(node, waits)))
+        waited = (signal.values > RATIO * others) & (smooth(signal.values) >= np.maximum(LEAST_RATE, RATIO * others))
         for span in signal.where(waited, least=LEAST_SECONDS, bridge=BRIDGE_SECONDS):
             if _is_full(rail, node, span):
                 continue
@@ -105,16 +105,16 @@ def _is_full(rail: SampledRail, node: str, span: Span) -> bool:
     signal, mean = sent[node], sent[node].mean(span)
     inside = (signal.times > span.start) & (signal.times <= span.end)
     usual = signal.values[~inside & (signal.values >= COMPARABLE * mean)]
-    if len(usual) * signal.interval >= LEAST_SECONDS and mean >= SLOWED * middle(usual):
+    if len(usual) * signal.interval >= LEAST_SECONDS and mean >= SLOWED * median_of(usual):
         return True
-    return mean > BUSIER * middle(others_at(node, sent)[inside])
+    return mean > BUSIER * median_of(others_at(node, sent)[inside])
 
 
 def _is_slower(rail: SampledRail, node: str, span: Span) -> bool:
     """Whether a link of the rail carried more in this run; True if that is not known."""
     sent = rail.try_read("net_tx_bytes")
     return node not in sent or any(
-        signal.mean(span) < SLOWED * float(np.nanmax(smoothed(signal.values), initial=0.0)) for signal in sent.values()
+        signal.mean(span) < SLOWED * float(np.nanmax(smooth(signal.values), initial=0.0)) for signal in sent.values()
     )
 
 

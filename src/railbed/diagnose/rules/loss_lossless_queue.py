@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from railbed.diagnose.evidence import SampledPort
-from railbed.diagnose.shared.compare import counted, growths, measured
+from railbed.diagnose.shared.compare import describe_growth, growths, measured_signals
 from railbed.rules.judgement import Judgement, fail
 from railbed.rules.rule import Rule
 from railbed.rules.signal import Signal
@@ -41,11 +41,11 @@ def judge(port: SampledPort) -> Iterator[Judgement]:
         switch.try_read(INGRESS) if switch else None,
     ]
     at_node = port.try_read("priority_rx_drops", port.lossless)
-    signals = measured(port, ("queue_drop_packets", "priority_rx_drops"), *at_switch, at_node)
+    signals = measured_signals(port, ("queue_drop_packets", "priority_rx_drops"), *at_switch, at_node)
     for span, grown in growths(signals):
         place = switch.subject if switch and grown[0] is not at_node else port.subject
         yield fail(
-            f"{counted(grown, span)} on the lossless queue, {_way(port, grown)}",
+            f"{describe_growth(grown, span)} on the lossless queue, {_way(port, grown)}",
             *grown,
             span=span,
             certainty="certain",

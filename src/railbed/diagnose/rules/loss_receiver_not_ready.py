@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from railbed.diagnose.evidence import SampledPort
-from railbed.diagnose.shared.compare import counted, growths, measured
+from railbed.diagnose.shared.compare import describe_growth, growths, measured_signals
 from railbed.rules.judgement import Judgement, warn
 from railbed.rules.rule import Rule
 
@@ -35,11 +35,11 @@ LEAST_PACKETS = 100
 def judge(port: SampledPort) -> Iterator[Judgement]:
     """Read the counters of both roles."""
     refused, dropped = port.try_read("rdma_receiver_not_ready"), port.try_read("rdma_out_of_buffer")
-    for span, grown in growths(measured(port, ("rdma_out_of_buffer",), refused, dropped), least=LEAST_PACKETS):
+    for span, grown in growths(measured_signals(port, ("rdma_out_of_buffer",), refused, dropped), least=LEAST_PACKETS):
         own = dropped in grown
         whose = "this node had no receive buffers posted" if own else "a node that this one sends to had none posted"
         yield warn(
-            f"{counted(grown, span)}: {whose}",
+            f"{describe_growth(grown, span)}: {whose}",
             *grown,
             span=span,
             certainty="certain" if own else "likely",

@@ -29,7 +29,7 @@ from railbed.diagnose.evidence import SampledRail, Unsampled
 from railbed.diagnose.shared.compare import growths
 from railbed.rules.judgement import Judgement, Span, warn
 from railbed.rules.rule import Rule
-from railbed.rules.signal import Signal, summed
+from railbed.rules.signal import Signal, sum_growth
 
 LEAST_PACKETS = 10
 """A few may be lost when links come up."""
@@ -44,7 +44,7 @@ def judge(rail: SampledRail) -> Iterator[Judgement]:
         raise Unsampled("rdma_out_of_sequence", rail.name)
     repeated = [*rail.try_read("rdma_sequence_naks").values(), *rail.try_read("rdma_retransmits").values()]
     for span, grown in growths(list(missed.values()), least=LEAST_PACKETS):
-        total, again = summed(grown, span), summed(repeated, span.widened(2.0))
+        total, again = sum_growth(grown, span), sum_growth(repeated, span.widened(2.0))
         worst = max(grown, key=lambda signal: signal.total(span))
         at_worst = worst.total(span) >= MOST * total and len(rail.ports) > 2
         yield warn(

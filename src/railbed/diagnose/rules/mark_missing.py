@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from railbed.diagnose.evidence import SampledPort
-from railbed.diagnose.shared.compare import unprotected
+from railbed.diagnose.shared.compare import find_unprotected
 from railbed.model.text import size
 from railbed.rules.judgement import Judgement, fail
 from railbed.rules.rule import Rule
@@ -33,7 +33,7 @@ from railbed.rules.rule import Rule
 
 def judge(port: SampledPort) -> Iterator[Judgement]:
     """Compare RDMA with the priorities that carried it, at the card and at the switch."""
-    for case in unprotected(port):
+    for case in find_unprotected(port):
         if case.lossless_queue is not None and case.lossless_queue >= case.total / 2:
             continue  # marked after all: mark_trust
         switch = "" if case.lossless_queue is None else "; so is the switch's lossless queue"

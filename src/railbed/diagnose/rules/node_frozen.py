@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from railbed.diagnose.evidence import SampledNode, Unsampled
-from railbed.diagnose.shared.steps import alone, parts_of, sampled_times, silences
+from railbed.diagnose.shared.steps import is_only_silent, parts_of, sampled_times, silences
 from railbed.model.text import duration
 from railbed.rules.judgement import Judgement, Span, fail
 from railbed.rules.rule import NotJudged, Rule
@@ -51,7 +51,7 @@ def judge(node: SampledNode) -> Iterator[Judgement]:
     end = max(float(moments[-1]) for moments in (times, *others) if len(moments))
     for span in silences(times, LEAST_SECONDS, [*earlier, Span(last.start, end)]):
         noticed = _noticed(node, span)
-        if noticed is not None and alone(span, others):
+        if noticed is not None and is_only_silent(span, others):
             yield fail(
                 f"nothing came from the node for {duration(span.seconds)}, and training lost it: {_reason(noticed)}",
                 *_sample(node),

@@ -27,7 +27,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from railbed.diagnose.evidence import Evidence, Unsampled
-from railbed.diagnose.shared.steps import alone, parts_of, sampled_times, silences
+from railbed.diagnose.shared.steps import is_only_silent, parts_of, sampled_times, silences
 from railbed.model.text import duration
 from railbed.rules.judgement import Judgement, Span, warn
 from railbed.rules.rule import Rule
@@ -54,7 +54,7 @@ def judge(evidence: Evidence) -> Iterator[Judgement]:
     for name, moments in sampled.items():
         others = [other for key, other in sampled.items() if key != name]
         for span in silences(moments, LEAST_SECONDS, parts):
-            if not others or alone(span, others):
+            if not others or is_only_silent(span, others):
                 reason = _reason(evidence, name, span)
                 observed = f"not sampled for {duration(span.seconds)}{f': {reason}' if reason else ''}"
                 yield warn(observed, span=span, certainty="certain", subject=name, expected="sampled without gaps")

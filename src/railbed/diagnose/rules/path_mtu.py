@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from railbed.diagnose.evidence import SampledPort
-from railbed.diagnose.shared.compare import growths, measured
+from railbed.diagnose.shared.compare import growths, measured_signals
 from railbed.rules.judgement import Judgement, fail
 from railbed.rules.rule import Rule
 
@@ -33,7 +33,7 @@ def judge(port: SampledPort) -> Iterator[Judgement]:
     own = port.try_read("phy_oversize_packets")
     switch = port.switch_port
     giants = switch.try_read("switch_giants") if switch else None
-    for span, grown in growths(measured(port, ("phy_oversize_packets", "switch_giants"), own, giants)):
+    for span, grown in growths(measured_signals(port, ("phy_oversize_packets", "switch_giants"), own, giants)):
         at_switch = bool(switch) and grown[0] is giants
         who = f"{switch.subject} refused" if switch and at_switch else "the card refused"
         frames = sum(signal.total(span) for signal in grown)

@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from railbed.diagnose.evidence import SampledPort
-from railbed.diagnose.shared.compare import counted, growths, measured
+from railbed.diagnose.shared.compare import describe_growth, growths, measured_signals
 from railbed.rules.judgement import Judgement, Span, fail
 from railbed.rules.rule import Rule
 
@@ -36,7 +36,7 @@ STOPPED = 0.01
 def judge(port: SampledPort) -> Iterator[Judgement]:
     """Read retries and time-outs, and look for a peer that stopped receiving."""
     exceeded, timeouts = port.try_read("rdma_retries_exceeded"), port.try_read("rdma_timeouts")
-    signals = measured(port, ("rdma_retries_exceeded", "rdma_timeouts"), exceeded, timeouts)
+    signals = measured_signals(port, ("rdma_retries_exceeded", "rdma_timeouts"), exceeded, timeouts)
     for span, grown in growths(signals):
         gave_up = exceeded in grown
         if not gave_up and (exceeded is not None or not _stopped(port, span) or grown[0].total(span) < MANY_TIMEOUTS):
@@ -44,7 +44,7 @@ def judge(port: SampledPort) -> Iterator[Judgement]:
         silent = [peer.name for peer in port.peers if _stopped(peer, span)]
         peer = f"; {silent[0]} stopped receiving" if len(silent) == 1 else ""
         yield fail(
-            f"{counted(grown, span)}{peer}",
+            f"{describe_growth(grown, span)}{peer}",
             *grown,
             span=span,
             certainty="certain" if gave_up else "likely",

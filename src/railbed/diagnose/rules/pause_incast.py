@@ -30,7 +30,7 @@ from railbed.diagnose.shared.compare import grew
 from railbed.diagnose.shared.network import pauses
 from railbed.rules.judgement import Judgement, Span, warn
 from railbed.rules.rule import Rule
-from railbed.rules.signal import Signal, merged
+from railbed.rules.signal import Signal, join_spans
 
 LEAST_SENDERS = 2
 
@@ -45,7 +45,7 @@ def judge(rail: SampledRail) -> Iterator[Judgement]:
             continue
     if len(received) < LEAST_SENDERS:
         raise Unsampled("pause_rx_frames", f"at least two ports of {rail.name}")
-    for span in merged(span for _, spans in received.values() for span in spans):
+    for span in join_spans(span for _, spans in received.values() for span in spans):
         paused = [name for name, (_, spans) in received.items() if any(span.overlaps(other) for other in spans)]
         slow = [port for port in rail.ports if grew(port.try_read("pause_tx_frames", port.lossless), span) > 0]
         if len(paused) < LEAST_SENDERS or slow:

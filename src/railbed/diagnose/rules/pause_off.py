@@ -25,10 +25,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from railbed.diagnose.evidence import SampledRail, Unsampled
-from railbed.diagnose.shared.compare import counted, growths
+from railbed.diagnose.shared.compare import describe_growth, growths
 from railbed.rules.judgement import Judgement, fail
 from railbed.rules.rule import Rule
-from railbed.rules.signal import Signal, summed
+from railbed.rules.signal import Signal, sum_growth
 
 LEAST_PACKETS = 10
 """A few may be lost when links come up."""
@@ -41,12 +41,12 @@ def judge(rail: SampledRail) -> Iterator[Judgement]:
         raise Unsampled("pause_rx_frames", rail.name)
     if not losses:
         raise Unsampled("rdma_out_of_sequence", rail.name)
-    if summed([*at_cards, *at_switch]) > 0:
+    if sum_growth([*at_cards, *at_switch]) > 0:
         return
     for span, grown in growths(losses, least=LEAST_PACKETS):
         nobody = "neither a card nor the switch" if at_switch else "no card"
         yield fail(
-            f"{counted(grown, span)}, and {nobody} counted a single pause during the run",
+            f"{describe_growth(grown, span)}, and {nobody} counted a single pause during the run",
             *grown[:2],
             span=span,
             certainty="likely" if at_switch else "possible",

@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from railbed.diagnose.evidence import SampledPort
-from railbed.diagnose.shared.compare import counted, grew, growths, measured
+from railbed.diagnose.shared.compare import describe_growth, grew, growths, measured_signals
 from railbed.rules.judgement import Judgement, fail
 from railbed.rules.rule import Rule
 from railbed.rules.signal import Signal
@@ -42,13 +42,15 @@ def judge(port: SampledPort) -> Iterator[Judgement]:
     watchdog = port.switch_port.try_read("watchdog_shutdowns", port.lossless) if port.switch_port else None
     share = port.try_read("pause_tx_us", port.lossless)
     warnings = [port.try_read("pause_storm_warnings"), port.try_read("pause_storm_errors"), watchdog]
-    signals = measured(port, ("pause_storm_warnings", "watchdog_shutdowns", "pause_tx_us"), *warnings, share)
+    signals = measured_signals(port, ("pause_storm_warnings", "watchdog_shutdowns", "pause_tx_us"), *warnings, share)
     reported = False
     for span, grown in growths([signal for signal in signals if signal is not share]):
         reported = True
         victims = _paused_peers(port, grown[0])
         others = f"; {victims} other ports were paused, too" if victims else ""
-        yield fail(f"{counted(grown, span)}{others}", *grown, span=span, certainty="certain", expected="no pause storm")
+        yield fail(
+            f"{describe_growth(grown, span)}{others}", *grown, span=span, certainty="certain", expected="no pause storm"
+        )
     if share is not None and not reported:
         for span in share.above(STORM_SHARE * 1e6, least=STORM_SECONDS):
             observed = f"the card had the switch stopped {share.mean(span) / 1e4:.0f} % of the time"

@@ -30,7 +30,7 @@ from railbed.diagnose.shared.steps import steps_of
 from railbed.model.text import duration, plural
 from railbed.rules.judgement import Judgement, Span, warn
 from railbed.rules.rule import NotJudged, Rule
-from railbed.rules.signal import merged, middle
+from railbed.rules.signal import join_spans, median_of
 
 LEAST_SECONDS = 1.0
 LEAST_SHARE = 0.05
@@ -44,13 +44,13 @@ BRIDGE_SECONDS = 2.0
 def judge(evidence: Evidence) -> Iterator[Judgement]:
     """Look for late steps around checkpoints."""
     steps = steps_of(evidence, "step_seconds")
-    marks = merged([Span(mark.time, mark.time) for mark in evidence.marks("checkpoint")], BRIDGE_SECONDS)
+    marks = join_spans([Span(mark.time, mark.time) for mark in evidence.marks("checkpoint")], BRIDGE_SECONDS)
     if not marks:
         raise NotJudged("no checkpoint was saved")
     restarts = [mark.time for mark in evidence.marks("restart", "lost")]
     starts = evidence.timeline.starts()[1:]
     signal = max(steps.values(), key=lambda signal: len(signal.times))
-    usual, all_time = middle(np.diff(signal.times)), 0.0
+    usual, all_time = median_of(np.diff(signal.times)), 0.0
     stalls: dict[Span, float] = {}
     for start, end in pairwise(signal.times):
         between = Span(float(start), float(end))

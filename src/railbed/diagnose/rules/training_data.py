@@ -26,7 +26,7 @@ from railbed.diagnose.evidence import Evidence
 from railbed.diagnose.shared.steps import in_pieces, place_of, steps_of
 from railbed.rules.judgement import Judgement, Span, warn
 from railbed.rules.rule import Rule
-from railbed.rules.signal import middle
+from railbed.rules.signal import median_of
 
 LIMIT = 0.2
 """Share of the step."""
@@ -36,7 +36,7 @@ LEAST_SECONDS = 10.0
 def judge(evidence: Evidence) -> Iterator[Judgement]:
     """Compare the time for data with the step, rank by rank; if all ranks wait, the cluster is named once."""
     steps, data = steps_of(evidence, "step_seconds"), steps_of(evidence, "data_seconds")
-    usual = middle([signal.usual for signal in steps.values()])
+    usual = median_of([signal.usual for signal in steps.values()])
     both = {rank: signal for rank, signal in data.items() if rank in steps}
     lasting = in_pieces(evidence, {rank: steps[rank] for rank in both}, usual)
     reading = in_pieces(evidence, both, usual)
@@ -48,7 +48,7 @@ def judge(evidence: Evidence) -> Iterator[Judgement]:
     for row, span in waits[:1] if everyone else waits:
         rank = reading.ranks[row]
         inside = (reading.edges[1:] > span.start) & (reading.edges[:-1] < span.end)
-        share = middle(shares[row][inside])
+        share = median_of(shares[row][inside])
         yield warn(
             f"reading the batch took {share * 100:.0f} % of {'every' if everyone else 'the'} rank's step",
             data[rank],

@@ -33,7 +33,7 @@ from railbed.model.meters import SeriesKey
 from railbed.model.text import duration
 from railbed.rules.judgement import Judgement, Span, warn
 from railbed.rules.rule import NotJudged, Rule
-from railbed.rules.signal import Numbers, middle
+from railbed.rules.signal import Numbers, median_of
 
 LIMITS = ((2.0, 15.0), (1.3, 60.0))
 """How many times as long as the median of the others, and for how many seconds: a busy machine favours some."""
@@ -56,8 +56,8 @@ def judge(evidence: Evidence) -> Iterator[Judgement]:
             inside = (work.computed.edges[1:] > span.start) & (work.computed.edges[:-1] < span.end)
             idle = evidence.signal(SeriesKey(rank.node, "idle_seconds", "", rank.rank))
             yield warn(
-                f"rank {rank.rank} computed {duration(middle(computed[row][inside]))} per step, the others "
-                f"{duration(middle(others[inside]))}",
+                f"rank {rank.rank} computed {duration(median_of(computed[row][inside]))} per step, the others "
+                f"{duration(median_of(others[inside]))}",
                 *([idle] if idle else []),
                 span=span,
                 subject=place_of(rank, ranks),

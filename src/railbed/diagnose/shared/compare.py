@@ -21,7 +21,7 @@ from railbed.model.events.train import RETURNED
 from railbed.model.record import Finding
 from railbed.present.changed import may_explain
 from railbed.rules.judgement import Span
-from railbed.rules.signal import Numbers, Signal, merged
+from railbed.rules.signal import Numbers, Signal, join_spans
 from railbed.store.timeline import Mark
 
 K = TypeVar("K")
@@ -59,7 +59,7 @@ def middles(values: Numbers) -> Numbers:
     return result
 
 
-def smoothed(values: Numbers) -> Numbers:
+def smooth(values: Numbers) -> Numbers:
     """Return the mean of each value and its neighbours, as far as they are known."""
     if not len(values):
         return values
@@ -74,7 +74,7 @@ BRIDGE_SECONDS = 30.0
 """Errors come in bursts: those half a minute apart have the same cause."""
 
 
-def measured(port: SampledPort, meters: Sequence[str], *signals: Signal | None) -> list[Signal]:
+def measured_signals(port: SampledPort, meters: Sequence[str], *signals: Signal | None) -> list[Signal]:
     """Return those series of a port's cable that were measured, or end this judgement if none was."""
     present = [signal for signal in signals if signal is not None]
     if not present:
@@ -84,13 +84,13 @@ def measured(port: SampledPort, meters: Sequence[str], *signals: Signal | None) 
 
 def growths(signals: Sequence[Signal], least: float = 1.0) -> Iterator[tuple[Span, list[Signal]]]:
     """Yield each episode in which counters grew by at least some amount, and those counters."""
-    for span in merged([span for signal in signals for span in signal.above(0.0)], BRIDGE_SECONDS):
+    for span in join_spans([span for signal in signals for span in signal.above(0.0)], BRIDGE_SECONDS):
         grown = [signal for signal in signals if signal.total(span) > 0.5]
         if sum(signal.total(span) for signal in grown) >= least - 0.5:
             yield span, grown
 
 
-def counted(signals: Sequence[Signal], span: Span) -> str:
+def describe_growth(signals: Sequence[Signal], span: Span) -> str:
     """Return `phy_crc_errors +12, phy_symbol_errors +3`."""
     return ", ".join(f"{signal.meter.name} +{round(signal.total(span)):,}" for signal in signals)
 
@@ -120,7 +120,7 @@ class Unprotected(NamedTuple):
     total: float
 
 
-def unprotected(port: SampledPort) -> Iterator[Unprotected]:
+def find_unprotected(port: SampledPort) -> Iterator[Unprotected]:
     """Yield the episodes in which the RDMA of a port was in priority 0 instead of the lossless one."""
     rdma, default = port.read("rdma_tx_bytes"), port.read("priority_tx_bytes", "0")
     lossless = port.read("priority_tx_bytes", port.lossless)

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from railbed.diagnose.evidence import SampledPort, SampledRail
-from railbed.diagnose.shared.compare import at, smoothed
+from railbed.diagnose.shared.compare import at, smooth
 from railbed.model.text import size
 from railbed.rules.judgement import Span
 from railbed.rules.rule import NotJudged
@@ -81,7 +81,7 @@ def foreign_on(port: SampledPort, direction: Direction, usual: float) -> list[Fo
     values = of_tcp + _without_tcp(port, direction, net, at(net.times, training) + of_tcp)
     foreign = Signal(in_tcp.series, in_tcp.meter, net.times, values)
     least = SHARE * np.maximum(usual, _carried(port, direction, net))
-    much = (values >= least) & (smoothed(values) >= SHARE * usual)
+    much = (values >= least) & (smooth(values) >= SHARE * usual)
     spans = foreign.where(much, least=LEAST_SECONDS)
     return [Foreign(port, direction, span, foreign, in_tcp, training, net) for span in spans]
 
@@ -125,7 +125,7 @@ def node_at(port: SampledPort, address: IPv4Address) -> str:
     )
 
 
-def described(foreign: Foreign, receivers: Sequence[str] = ()) -> str:
+def describe_foreign(foreign: Foreign, receivers: Sequence[str] = ()) -> str:
     """Return what other programs sent or received, and what was left for the training.
 
     `receivers` are the nodes that received something at the same time whose sender is not known.

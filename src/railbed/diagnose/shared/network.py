@@ -20,7 +20,7 @@ from railbed.diagnose.shared.compare import middles
 from railbed.diagnose.shared.steps import Work, work_of
 from railbed.model.meters import SeriesKey
 from railbed.rules.judgement import Span
-from railbed.rules.signal import Numbers, Signal, Truths, middle
+from railbed.rules.signal import Numbers, Signal, Truths, median_of
 
 RATIO, RATIO_WITH_TRIPS = 2.0, 1.4
 """How many times as long as usual the network takes; less is enough if round trips take longer, too."""
@@ -64,7 +64,7 @@ def slow_network(evidence: Evidence) -> list[SlowNetwork]:
     slow = []
     for span in work.waited.where(_took_longer(work, network, trips), least=LEAST_SECONDS):
         inside = (work.waited.edges[1:] > span.start) & (work.waited.edges[:-1] < span.end)
-        slow.append(SlowNetwork(span, middle(network[inside]), middle(network)))
+        slow.append(SlowNetwork(span, median_of(network[inside]), median_of(network)))
     return slow
 
 
@@ -78,8 +78,8 @@ def _network(work: Work) -> Numbers:
 
 def _took_longer(work: Work, network: Numbers, trips: Numbers) -> Truths:
     """Return the pieces of time in which it did: ranks computed as usual, or round trips took longer as well."""
-    computed, usual = work.computed.overall, middle(network)
-    longer = (network > RATIO * usual) & (computed < COMPUTE_RATIO * middle(computed))
+    computed, usual = work.computed.overall, median_of(network)
+    longer = (network > RATIO * usual) & (computed < COMPUTE_RATIO * median_of(computed))
     longer |= (network > RATIO_WITH_TRIPS * usual) & (trips > TRIP_RATIO)
     result: Truths = longer & (network - usual > STEP_SHARE * work.usual_step)
     return result
@@ -93,14 +93,14 @@ def _trips(evidence: Evidence, edges: Numbers) -> Numbers:
 
 def _ratios(signal: Signal, edges: Numbers) -> Numbers:
     pieces = (Span(float(start), float(end)) for start, end in pairwise(edges))
-    return np.array([middle(signal.within(piece)) / signal.usual for piece in pieces])
+    return np.array([median_of(signal.within(piece)) / signal.usual for piece in pieces])
 
 
 def slow_peer(rail: SampledRail, span: Span) -> SlowPeer | None:
     """Return the only node that all nodes with longer round trips name as their slowest peer; None if there is none."""
     trips, peers = rail.try_read("tcp_rtt_us"), rail.try_read("tcp_slowest_peer")
     ratios = {
-        node: middle(signal.within(span)) / signal.usual
+        node: median_of(signal.within(span)) / signal.usual
         for node, signal in trips.items()
         if node in peers and signal.usual > 0 and len(signal.within(span))
     }
@@ -109,11 +109,11 @@ def slow_peer(rail: SampledRail, span: Span) -> SlowPeer | None:
     for port in rail.ports:
         voters = [node for node in longer if node != port.name]
         if voters and all(_names(peers[node], port, span) for node in voters):
-            candidates.append((port, trips[max(voters, key=lambda node: middle(trips[node].within(span)))]))
+            candidates.append((port, trips[max(voters, key=lambda node: median_of(trips[node].within(span)))]))
     if len(candidates) != 1:
         return None
     (port, sender), *_ = candidates
-    return SlowPeer(port.name, port.port.netdev, sender, middle(sender.within(span)) / 1e6, sender.usual / 1e6)
+    return SlowPeer(port.name, port.port.netdev, sender, median_of(sender.within(span)) / 1e6, sender.usual / 1e6)
 
 
 def _much_longer(ratios: Mapping[str, float]) -> list[str]:
@@ -239,7 +239,7 @@ def lossy_directions(sent: Sequence[PeerTraffic], limit: float) -> list[PeerTraf
     return sorted(lossy, key=lambda direction: -direction.share)
 
 
-def named(lossy: Sequence[PeerTraffic], sent: Sequence[PeerTraffic]) -> str:
+def name_losses(lossy: Sequence[PeerTraffic], sent: Sequence[PeerTraffic]) -> str:
     """Return where segments are lost: each direction, or how many of them and the worst."""
     if len(lossy) <= MOST_NAMED:
         return "; ".join(map(str, lossy))

@@ -17,7 +17,7 @@ from railbed.diagnose.evidence import Evidence, SampledPort, Unsampled
 from railbed.diagnose.shared.compare import middles
 from railbed.model.text import duration, plural
 from railbed.rules.judgement import Span
-from railbed.rules.signal import BRIDGE_SECONDS, Numbers, Signal, Truths, merged, middle
+from railbed.rules.signal import BRIDGE_SECONDS, Numbers, Signal, Truths, join_spans, median_of
 from railbed.store.series.rates import MOST_INTERVALS, interval, meter_of
 
 WARM_UP = 3
@@ -45,7 +45,7 @@ class TimeBins(NamedTuple):
         """Return the episodes of pieces that are unusual."""
         starts, ends = self.edges[:-1][unusual], self.edges[1:][unusual]
         width = float(self.edges[1] - self.edges[0])
-        spans = merged([Span(float(start), float(end)) for start, end in zip(starts, ends, strict=True)], width)
+        spans = join_spans([Span(float(start), float(end)) for start, end in zip(starts, ends, strict=True)], width)
         return [span for span in spans if span.seconds >= least]
 
     @property
@@ -97,7 +97,7 @@ class Work(NamedTuple):
 def work_of(evidence: Evidence) -> Work:
     """Return how long ranks computed and waited, or end this judgement if that was not measured."""
     steps, waits = steps_of(evidence, "step_seconds"), steps_of(evidence, "allreduce_exposed_seconds")
-    usual = middle([signal.usual for signal in steps.values()])
+    usual = median_of([signal.usual for signal in steps.values()])
     if not np.isfinite(usual):
         raise Unsampled("step_seconds", "enough steps")
     both = {rank: signal for rank, signal in waits.items() if rank in steps}
@@ -164,7 +164,7 @@ def _silences(times: Numbers, least: float, end: float) -> list[Span]:
     return [Span(float(start), float(end)) for start, end in zip(times, ends, strict=True) if end - start >= limit]
 
 
-def alone(span: Span, others: Sequence[Numbers]) -> bool:
+def is_only_silent(span: Span, others: Sequence[Numbers]) -> bool:
     """Whether most of the other devices were sampled in a time: otherwise the whole site stood still.
 
     After a site stood still, devices are sampled again one by one, and the last of them is not to blame.

@@ -38,7 +38,7 @@ def images_folder() -> Path:
 
 
 @asynccontextmanager
-async def locked() -> AsyncIterator[None]:
+async def lock_images() -> AsyncIterator[None]:
     """Hold the lock for making and removing images; wait for whoever holds it."""
     descriptor = _open_lock()
     try:

@@ -54,7 +54,7 @@ async def settle_links(lab: StoredLab) -> None:
 
 
 async def _settle_node_links(lab: StoredLab, node: LabNode) -> None:
-    async with qmp.connected(machine.node_folder(lab, node) / MONITOR) as monitor:
+    async with qmp.connect_qmp(machine.node_folder(lab, node) / MONITOR) as monitor:
         for rail in range(lab.spec.rails):
             await monitor.execute("set_link", name=card_name(rail), up=not lab.is_cut(node, rail))
 
@@ -66,7 +66,7 @@ async def _settle_power(lab: StoredLab, node: LabNode) -> str:
         return ""
     if not machine.is_running(lab, node):
         await machine.boot(lab, node)
-    async with qmp.connected(machine.node_folder(lab, node) / MONITOR) as monitor:
+    async with qmp.connect_qmp(machine.node_folder(lab, node) / MONITOR) as monitor:
         was_frozen = (await monitor.execute("query-status"))["status"] == "paused"
         frozen = bool(lab.of("freeze", node.name))
         if frozen:

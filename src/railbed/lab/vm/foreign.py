@@ -17,7 +17,7 @@ from railbed.lab.vm import recipe
 from railbed.lab.vm.initrd import make_initrd
 from railbed.lab.vm.recipe import BOOT_OPTIONS, HERE, Architecture
 from railbed.lab.vm.rootfs import depmod, kernel_release, make_disk
-from railbed.lab.vm.watch import watched
+from railbed.lab.vm.watch import follow_log
 
 SCRIPT, MODES = "finish-packages.sh", "special-modes"
 DONE = "railbed: packages are set up"
@@ -37,7 +37,7 @@ async def finish(root: Path, scratch: Path, arch: Architecture) -> AsyncGenerato
     await asyncio.to_thread(_prepare, root, scratch)
     await make_disk(root, scratch / DISK)
     machine = asyncio.create_task(run(command(arch), cwd=scratch, seconds=SECONDS))
-    async with aclosing(watched(machine, scratch / CONSOLE, last_line, most=SECONDS)) as stages:
+    async with aclosing(follow_log(machine, scratch / CONSOLE, last_line, most=SECONDS)) as stages:
         async for stage in stages:
             yield stage
     lines = _lines(scratch / CONSOLE)

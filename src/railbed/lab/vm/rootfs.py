@@ -23,7 +23,7 @@ from railbed.lab.vm.recipe import (
     SUITE,
     Architecture,
 )
-from railbed.lab.vm.watch import watched
+from railbed.lab.vm.watch import follow_log
 
 INSTALL_SECONDS = 7200.0
 """Longest time for the installation: a slow mirror is not an error."""
@@ -59,7 +59,7 @@ async def install(root: Path, arch: Architecture) -> AsyncGenerator[str, None]:
     command = [*apart, "sh", "-c", script, "sh", str(log), *_mmdebstrap(root, arch)]
     installing = asyncio.create_task(run(command, seconds=INSTALL_SECONDS))
     try:
-        async with aclosing(watched(installing, log, stage, most=INSTALL_SECONDS)) as stages:
+        async with aclosing(follow_log(installing, log, stage, most=INSTALL_SECONDS)) as stages:
             async for name in stages:
                 yield name
     except HostFault as error:

@@ -14,7 +14,7 @@ QUIET_SECONDS = 600.0
 LOOK_SECONDS = 1.0
 
 
-async def watched(
+async def follow_log(
     work: asyncio.Task[str], log: Path, stage: Callable[[Path], str], *, most: float
 ) -> AsyncGenerator[str, None]:
     """Yield each stage of some work from its log until it ends; cancel work that stalls or is abandoned."""

@@ -110,7 +110,7 @@ def content_hash(sums: Mapping[str, str]) -> str:
 
 def _file_hash(path: Path, about: os.stat_result, working: Callable[[], None]) -> str:
     digest = hashlib.sha256()
-    with opened(path) as file:
+    with open_guarded(path) as file:
         if os.fstat(file.fileno()).st_ino != about.st_ino:
             raise Refusal(f"{path} was replaced while it was checked")
         while piece := file.read(PIECE):
@@ -119,7 +119,7 @@ def _file_hash(path: Path, about: os.stat_result, working: Callable[[], None]) -
     return digest.hexdigest()
 
 
-def opened(path: Path) -> BinaryIO:
+def open_guarded(path: Path) -> BinaryIO:
     """Open a file for reading, but not through a link."""
     return os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb", buffering=0)
 

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from railbed.launch.files.guard import Refusal, content_of, files_in, make, open_below, remove_tree
-from railbed.launch.files.server import NEW, PARTIAL, answer, explained, is_stored, locked, report_working
+from railbed.launch.files.server import NEW, PARTIAL, answer, explain_full_disk, is_stored, lock_base, report_working
 
 PIECE_BYTES = 4 << 20
 
@@ -215,7 +215,7 @@ class Copy:
             raise Refusal(f"{parcel['name']} was damaged on the disk under {base}: it differs from what was received")
         kind, _, own = parcel["name"].partition("/")
         place = open_below(base, kind, create=True) / own
-        with locked(base):
+        with lock_base(base):
             if os.path.lexists(place):  # another node that shares the disk was quicker
                 remove_tree(self.folder)
             else:
@@ -227,7 +227,7 @@ class Copy:
         if not (self._verifier and self._verifier.add(data)):
             return False
         view = memoryview(data)
-        with explained(self.folder.parent):
+        with explain_full_disk(self.folder.parent):
             for span in self.pieces.spans(self.have):
                 path = self.folder / span.name
                 make(path.parent)

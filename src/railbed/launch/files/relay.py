@@ -44,7 +44,7 @@ from typing import Any, BinaryIO, TypeVar
 
 from railbed.launch.files.guard import Refusal
 from railbed.launch.files.partial import Copy, Pieces, obtain
-from railbed.launch.files.server import answer, base_of, explained, free_space, need_room, serve
+from railbed.launch.files.server import answer, base_of, explain_full_disk, free_space, need_room, serve
 
 T = TypeVar("T")
 RANDOM_BYTES = 32
@@ -314,7 +314,7 @@ def relay(request: Mapping[str, Any], source: BinaryIO) -> None:
     """Serve a request."""
     base = base_of(request, create=True)
     pieces, parcel = Pieces.from_message(request["pieces"]), request["parcel"]
-    with explained(base):
+    with explain_full_disk(base):
         copy = obtain(base, parcel, pieces)
         if not copy.is_complete:
             need_room(base, [{**parcel, "bytes": pieces.total - pieces.start(copy.have)}])

@@ -35,7 +35,7 @@ from railbed.launch.files.guard import (
     make,
     open_base,
     open_below,
-    opened,
+    open_guarded,
     refuse_unsafe,
     remove_tree,
 )
@@ -103,7 +103,7 @@ def is_stored(base: Path, parcel: Mapping[str, Any]) -> bool:
 
 
 @contextlib.contextmanager
-def locked(base: Path) -> Iterator[None]:
+def lock_base(base: Path) -> Iterator[None]:
     """Lock railbed's folder: two nodes may share a disk."""
     descriptor = os.open(base / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
@@ -137,7 +137,7 @@ def need_room(base: Path, parcels: Iterable[Mapping[str, Any]]) -> None:
 
 
 @contextlib.contextmanager
-def explained(base: Path) -> Iterator[None]:
+def explain_full_disk(base: Path) -> Iterator[None]:
     """Turn the errors of a full disk into a refusal that names it."""
     try:
         yield
@@ -179,9 +179,9 @@ def put(request: Mapping[str, Any], source: BinaryIO) -> None:
     """
     base = base_of(request, create=True)
     parcels = {parcel["name"]: parcel for parcel in request["parcels"]}
-    with explained(base):
+    with explain_full_disk(base):
         need_room(base, [])
-        with locked(base):
+        with lock_base(base):
             _remove_unfinished(base)
             missing = [name for name in parcels if not is_stored(base, parcels[name])]
         need_room(base, [parcels[name] for name in missing])
@@ -206,7 +206,7 @@ def entries(request: Mapping[str, Any], _source: BinaryIO) -> None:
 def remove(request: Mapping[str, Any], _source: BinaryIO) -> None:
     """Remove entries, except those in use; links are not followed."""
     base = base_of(request, create=False)
-    with locked(base):
+    with lock_base(base):
         for entry in _listed(base):
             path = base / str(entry["path"])
             if entry["path"] in request["paths"] and not entry["busy"]:
@@ -225,7 +225,7 @@ def read(request: Mapping[str, Any], _source: BinaryIO) -> None:
         folder = open_below(base, request["folder"], create=False)
         for name, about in files_in(folder):
             if Path(name).name == request["name"] and about.st_size <= TEXT_BYTES:
-                with opened(folder / name) as file:
+                with open_guarded(folder / name) as file:
                     texts[name] = file.read(TEXT_BYTES).decode("utf-8", "replace")
     answer(kind="texts", texts=texts)
 
@@ -235,7 +235,7 @@ def send(request: Mapping[str, Any], _source: BinaryIO) -> None:
     folder = open_below(base_of(request, create=False), request["folder"], create=False)
     for name, about in sorted(files_in(folder)):
         answer(kind="file", name=name, size=about.st_size)
-        with opened(folder / name) as file:
+        with open_guarded(folder / name) as file:
             left = about.st_size
             while left and (piece := file.read(min(PIECE, left))):
                 sys.stdout.buffer.write(piece)
@@ -247,7 +247,7 @@ def send(request: Mapping[str, Any], _source: BinaryIO) -> None:
 def _receive(base: Path, parcel: Mapping[str, Any], source: BinaryIO) -> None:
     """Write a parcel to a temporary folder, and move it into place once its content is verified."""
     beside = base / f"{NEW}{secrets.token_hex(8)}"
-    with locked(base):  # otherwise a node that shares the disk may mistake it for an unfinished transfer
+    with lock_base(base):  # otherwise a node that shares the disk may mistake it for an unfinished transfer
         beside.mkdir(0o700)
         held = os.open(beside, os.O_RDONLY | os.O_DIRECTORY)
         with contextlib.suppress(OSError):
@@ -259,7 +259,7 @@ def _receive(base: Path, parcel: Mapping[str, Any], source: BinaryIO) -> None:
             raise Refusal(
                 f"{parcel['name']} was damaged in transit: its content differs from what was sent", "try again"
             )
-        with locked(base):
+        with lock_base(base):
             if not is_stored(base, parcel):
                 beside.rename(base / parcel["name"])
     finally:

@@ -21,7 +21,7 @@ RULER = re.compile(r"[-=+|\s]*")
 SLOT = re.compile(r"slot\s+\d+", re.IGNORECASE)
 
 
-def structured(text: str) -> Fields | None:
+def read_object(text: str) -> Fields | None:
     """Return the object of a JSON answer, unwrapped if it comes from NX-API; None if the answer is text."""
     if not text.lstrip().startswith("{"):
         return None
@@ -66,7 +66,7 @@ def value_of(fields: Fields, key: str) -> str | None:
     return None if text.lower() in NO_VALUE else text
 
 
-def required(fields: Fields, key: str) -> str:
+def require(fields: Fields, key: str) -> str:
     """Return a value as text."""
     value = value_of(fields, key)
     if value is None:

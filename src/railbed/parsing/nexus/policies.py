@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from railbed.errors import ParseError
-from railbed.parsing.nexus.answer import content, count, port_name, required, rows, value_of
+from railbed.parsing.nexus.answer import content, count, port_name, require, rows, value_of
 from railbed.parsing.nexus.qos import (
     POLICY_CLASS,
     POLICY_MAP,
@@ -98,7 +98,7 @@ def attachments_of_json(fields: Fields) -> list[Attachment]:
         Attachment(
             policy=PolicyMap(
                 type="network-qos",
-                name=required(row, "xpmap-name"),
+                name=require(row, "xpmap-name"),
                 classes=tuple(_class(item, "xcmap-name", ("xaction", "action")) for item in rows(row, "xcmap")),
             )
         )
@@ -114,12 +114,12 @@ def _attachment(row: Fields) -> Attachment:
         _class(item, "nq-xcmap-name" if kind == "network-qos" else "cmap-name", ("action",))
         for item in rows(row, "cmap")
     )
-    policy = PolicyMap(type=kind, name=name or required(row, "pmap-key"), classes=classes)
+    policy = PolicyMap(type=kind, name=name or require(row, "pmap-key"), classes=classes)
     return Attachment(direction=value_of(row, "in-or-out") or "", policy=policy)
 
 
 def _class(row: Fields, key: str, tables: tuple[str, ...]) -> PolicyClass:
-    settings = PolicyClass(name=value_of(row, key) or required(row, "cmap-key"))
+    settings = PolicyClass(name=value_of(row, key) or require(row, "cmap-key"))
     for action in (action for table in tables for action in rows(row, table)):
         settings = _with_action(settings, action)
     return settings

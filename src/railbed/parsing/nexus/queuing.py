@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from railbed.errors import ParseError
-from railbed.parsing.nexus.answer import content, count, optional_integer, port_name, required, rows, value_of
+from railbed.parsing.nexus.answer import content, count, optional_integer, port_name, require, rows, value_of
 from railbed.parsing.text import Fields, integer
 
 STATISTICS = {
@@ -132,19 +132,19 @@ def queues_of_json(fields: Fields) -> SwitchQueues:
     builders: dict[str, Builder] = {}
     for module in rows(fields, "module") or [fields]:
         for row in rows(module, "queuing_interface"):
-            name = port_name(required(row, "if_name_str").partition(" ")[0])
+            name = port_name(require(row, "if_name_str").partition(" ")[0])
             _read_port(row, builders.setdefault(name, Builder()))
     return SwitchQueues(ports={name: builder.built() for name, builder in builders.items()})
 
 
 def _read_port(row: Fields, port: Builder) -> None:
     for item in rows(row, "qosgrp_cfg"):
-        group = group_name(required(item, "qosgrp"))
+        group = group_name(require(item, "qosgrp"))
         port.configure(group, count(item, "bandwidth"), count(item, "priority"))
         if count(item, "buffer-size") is not None:
             port.no_drop.add(group)
     for item in rows(row, "qosgrp_egress_stats"):
-        group = group_name(required(item, "eq-qosgrp"))
+        group = group_name(require(item, "eq-qosgrp"))
         for entry in rows(item, "qosgrp_egress_stats_entry"):
             value = sum(count(entry, column) or 0 for column in COLUMNS)
             port.count(group, value_of(entry, "eq-stat-type") or "", value_of(entry, "eq-stat-units") or "", value)
@@ -158,7 +158,7 @@ def _read_port(row: Fields, port: Builder) -> None:
             port.ingress[WRED_DROPS] = drops
     for item in rows(row, "pfc_stats"):
         sent, received = count(item, "tx-pause-count"), count(item, "rx-pause-count")
-        port.pauses[required(item, "cos")] = Pause(sent=sent or 0, received=received or 0)
+        port.pauses[require(item, "cos")] = Pause(sent=sent or 0, received=received or 0)
 
 
 PORT = re.compile(r"(Egress|Ingress) Queuing for (\S+)(?: \[(\w+)\])?")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
-from railbed.parsing.nexus.answer import content, required, rows, structured, value_of
+from railbed.parsing.nexus.answer import content, read_object, require, rows, value_of
 from railbed.parsing.nexus.qos import CLASS_MAP, ClassMap, policy_type
 from railbed.parsing.text import Fields
 
@@ -32,7 +32,7 @@ class ClassMaps:
 
 def parse(text: str) -> ClassMaps:
     """Read both forms."""
-    fields = structured(text)
+    fields = read_object(text)
     class_maps = tuple(_of_json(fields) if fields else _of_text(text))
     if not class_maps:
         raise ParseError("no class-map, not even a built-in one", line=text.strip()[:80])
@@ -47,7 +47,7 @@ def _of_json(fields: Fields) -> Iterator[ClassMap]:
         ]
         yield ClassMap(
             type=policy_type(value_of(row, "xqos-or-q") or "network-qos"),
-            name=value_of(row, "nq-cmap-key") or required(row, "cmap-key"),
+            name=value_of(row, "nq-cmap-key") or require(row, "cmap-key"),
             match_all=value_of(row, "any_or_all") == "match-all",
             matches=tuple(matches),
         )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
-from railbed.parsing.nexus.answer import content, count, optional_integer, port_name, required, rows, structured
+from railbed.parsing.nexus.answer import content, count, optional_integer, port_name, read_object, require, rows
 from railbed.parsing.text import Fields
 
 COLUMNS = {
@@ -44,7 +44,7 @@ class PortErrors:
 
 def parse(text: str) -> PortErrors:
     """Read both forms: several tables, or several rows for each port."""
-    fields = structured(text)
+    fields = read_object(text)
     ports: dict[str, dict[str, int]] = {}
     for port, name, value in _of_json(fields) if fields else _of_text(text):
         ports.setdefault(port, {})[name] = value
@@ -55,7 +55,7 @@ def parse(text: str) -> PortErrors:
 
 def _of_json(fields: Fields) -> Iterator[tuple[str, str, int]]:
     for row in rows(fields, "interface"):
-        port = port_name(required(row, "interface"))
+        port = port_name(require(row, "interface"))
         keys = [key for key in dict(row.items()) if key.startswith("eth_")]
         yield from ((port, key.removeprefix("eth_"), value) for key in keys if (value := count(row, key)) is not None)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
-from railbed.parsing.nexus.answer import count, port_name, required, rows, structured, value_of
+from railbed.parsing.nexus.answer import count, port_name, read_object, require, rows, value_of
 from railbed.parsing.text import Fields, integer, number
 
 HEADER = re.compile(r"(\S+) is (up|down)(?: \(([^)]*)\))?(?:,.*)?")
@@ -79,9 +79,9 @@ class Interfaces:
 
 def parse(text: str) -> Interfaces:
     """Read both forms."""
-    fields = structured(text)
+    fields = read_object(text)
     if fields:
-        ports = {port_name(required(row, "interface")): _of_json(row) for row in rows(fields, "interface")}
+        ports = {port_name(require(row, "interface")): _of_json(row) for row in rows(fields, "interface")}
     else:
         ports = dict(_of_text(text))
     if not ports:

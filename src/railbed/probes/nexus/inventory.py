@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
-from railbed.parsing.nexus.answer import NO_VALUE, content, required, rows, structured, value_of
+from railbed.parsing.nexus.answer import NO_VALUE, content, read_object, require, rows, value_of
 
 PRODUCT = re.compile(r"PID: ([^,]*),\s*VID: ([^,]*),\s*SN: (\S*)")
 
@@ -31,10 +31,10 @@ class Inventory:
 
 def parse(text: str) -> Inventory:
     """Read both forms."""
-    if fields := structured(text):
+    if fields := read_object(text):
         parts = tuple(
             InventoryPart(
-                name=required(row, "name").strip('"'),
+                name=require(row, "name").strip('"'),
                 description=(value_of(row, "desc") or "").strip('"'),
                 product=value_of(row, "productid"),
                 serial=value_of(row, "serialnum"),

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from railbed.errors import ParseError
 from railbed.model.cabling import Neighbour
 from railbed.model.probe import Probe
-from railbed.parsing.nexus.answer import NO_VALUE, port_name, required, rows, structured, value_of
+from railbed.parsing.nexus.answer import NO_VALUE, port_name, read_object, require, rows, value_of
 from railbed.parsing.text import Fields
 
 FIELD = re.compile(r"([A-Z][A-Za-z0-9 ]*+): ?(.*)")
@@ -36,7 +36,7 @@ class SwitchNeighbours:
 
 def parse(text: str) -> SwitchNeighbours:
     """Read both forms of `show lldp neighbors detail`; without neighbours, `| json` prints nothing."""
-    fields = structured(text)
+    fields = read_object(text)
     ports: dict[str, tuple[Neighbour, ...]] = {}
     for port, neighbour in _of_json(fields) if fields else _of_text(text):
         ports[port] = (*ports.get(port, ()), neighbour)
@@ -46,7 +46,7 @@ def parse(text: str) -> SwitchNeighbours:
 def _of_json(fields: Fields) -> Iterator[tuple[str, Neighbour]]:
     for row in rows(fields, "nbor_detail"):
         values = {name: value for name, (_, key) in KEYS.items() if (value := value_of(row, key))}
-        yield port_name(required(row, "l_port_id")), _neighbour(values)
+        yield port_name(require(row, "l_port_id")), _neighbour(values)
 
 
 def _of_text(text: str) -> Iterator[tuple[str, Neighbour]]:

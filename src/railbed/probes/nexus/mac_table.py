@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
-from railbed.parsing.nexus.answer import content, port_name, required, rows, structured, value_of
+from railbed.parsing.nexus.answer import content, port_name, read_object, require, rows, value_of
 from railbed.parsing.text import Fields, integer
 
 ROW = re.compile(
@@ -38,7 +38,7 @@ class MacTable:
 
 def parse(text: str) -> MacTable:
     """Read both forms; for an empty table, `| json` prints nothing."""
-    fields = structured(text)
+    fields = read_object(text)
     return MacTable(entries=tuple(_of_json(fields) if fields else _of_text(text)))
 
 
@@ -46,9 +46,9 @@ def _of_json(fields: Fields) -> Iterator[MacEntry]:
     for row in rows(fields, "mac_address"):
         vlan, static = value_of(row, "disp_vlan"), value_of(row, "disp_is_static") or ""
         yield MacEntry(
-            address=_address(required(row, "disp_mac_addr")),
+            address=_address(require(row, "disp_mac_addr")),
             vlan=integer(vlan) if vlan and vlan.isdecimal() else None,
-            port=port_name(required(row, "disp_port")),
+            port=port_name(require(row, "disp_port")),
             learned=static != "enabled",
         )
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
-from railbed.parsing.nexus.answer import bitmap, content, count, port_name, required, rows, structured
+from railbed.parsing.nexus.answer import bitmap, content, count, port_name, read_object, require, rows
 from railbed.parsing.text import Fields, integer
 
 ROW = re.compile(r"(\S+)\s+(Auto|On|Off)\s+(On|Off)(?:\s*+\(\s*+([0-9a-fA-F]+)\s*+\))?\s+(\d+)\s+(\d+)", re.IGNORECASE)
@@ -40,7 +40,7 @@ class SwitchPfc:
 
 def parse(text: str) -> SwitchPfc:
     """Read both forms. The bitmap is hexadecimal."""
-    fields = structured(text)
+    fields = read_object(text)
     ports = dict(_of_json(fields) if fields else _of_text(text))
     if not ports:
         raise ParseError("no port", line=text.strip()[:80])
@@ -50,13 +50,13 @@ def parse(text: str) -> SwitchPfc:
 def _of_json(fields: Fields) -> Iterator[tuple[str, PortPfc]]:
     for module in rows(fields, "module") or [fields]:
         for row in rows(module, "pfc_interface"):
-            state = OPERATIONAL.fullmatch(required(row, "oper"))
+            state = OPERATIONAL.fullmatch(require(row, "oper"))
             if not state:
-                raise ParseError("an unknown state of PFC", line=required(row, "oper"))
+                raise ParseError("an unknown state of PFC", line=require(row, "oper"))
             received, sent = count(row, "rx-stats"), count(row, "tx-stats")
             yield (
-                port_name(required(row, "if_name_str")),
-                _port(required(row, "admin"), state[1], state[2], received or 0, sent or 0),
+                port_name(require(row, "if_name_str")),
+                _port(require(row, "admin"), state[1], state[2], received or 0, sent or 0),
             )
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
-from railbed.parsing.nexus.answer import structured
+from railbed.parsing.nexus.answer import read_object
 from railbed.parsing.nexus.policies import attachments_of_json, attachments_of_text
 from railbed.parsing.nexus.qos import PolicyMap
 
@@ -20,7 +20,7 @@ class Policies:
 
 def parse(text: str) -> Policies:
     """Read both forms."""
-    fields = structured(text)
+    fields = read_object(text)
     attachments = attachments_of_json(fields) if fields else attachments_of_text(text)
     if not attachments:
         raise ParseError("no policy, not even a built-in one", line=text.strip()[:80])

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
-from railbed.parsing.nexus.answer import structured
+from railbed.parsing.nexus.answer import read_object
 from railbed.parsing.nexus.policies import Attachment, attachments_of_json, attachments_of_text
 from railbed.parsing.nexus.qos import PolicyMap
 
@@ -24,7 +24,7 @@ class SystemPolicies:
 
 def parse(text: str) -> SystemPolicies:
     """Read both forms."""
-    fields = structured(text)
+    fields = read_object(text)
     attachments = attachments_of_json(fields) if fields else attachments_of_text(text)
     if not attachments:
         raise ParseError("no policy, not even a default", line=text.strip()[:80])

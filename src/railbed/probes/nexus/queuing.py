@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
-from railbed.parsing.nexus.answer import structured
+from railbed.parsing.nexus.answer import read_object
 from railbed.parsing.nexus.queuing import SwitchQueues, queues_of_json, queues_of_text
 
 
 def parse(text: str) -> SwitchQueues:
     """Read both forms."""
-    fields = structured(text)
+    fields = read_object(text)
     queues = queues_of_json(fields) if fields else queues_of_text(text)
     if not queues.ports:
         raise ParseError("no port", line=text.strip()[:80])

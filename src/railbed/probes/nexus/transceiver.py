@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
-from railbed.parsing.nexus.answer import port_name, required, rows, structured, value_of
+from railbed.parsing.nexus.answer import port_name, read_object, require, rows, value_of
 from railbed.parsing.text import Fields
 
 PRESENT = re.compile(r"transceiver is (not )?present")
@@ -35,7 +35,7 @@ class Transceivers:
 
 def parse(text: str) -> Transceivers:
     """Read both forms."""
-    fields = structured(text)
+    fields = read_object(text)
     ports = dict(_of_json(fields) if fields else _of_text(text))
     if not ports:
         raise ParseError("no port", line=text.strip()[:80])
@@ -51,7 +51,7 @@ def _of_json(fields: Fields) -> Iterator[tuple[str, Transceiver | None]]:
             part=value_of(row, "partnum"),
             serial=value_of(row, "serialnum"),
         )
-        yield port_name(required(row, "interface")), transceiver if present else None
+        yield port_name(require(row, "interface")), transceiver if present else None
 
 
 def _of_text(text: str) -> Iterator[tuple[str, Transceiver | None]]:

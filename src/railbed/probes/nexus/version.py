@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
-from railbed.parsing.nexus.answer import structured, value_of
+from railbed.parsing.nexus.answer import read_object, value_of
 from railbed.parsing.text import Fields
 
 RELEASE = re.compile(r"\s*(?:NXOS|system):\s+version (\S+)")
@@ -36,7 +36,7 @@ class Version:
 
 def parse(text: str) -> Version:
     """Read both forms."""
-    fields = structured(text)
+    fields = read_object(text)
     return _of_json(fields) if fields else _of_text(text)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
-from railbed.parsing.nexus.answer import content, port_name, required, rows, structured, value_of
+from railbed.parsing.nexus.answer import content, port_name, read_object, require, rows, value_of
 from railbed.parsing.text import Fields, integer
 
 STATES = ("active", "suspended", "act/", "sus/")
@@ -34,7 +34,7 @@ class Vlans:
 
 def parse(text: str) -> Vlans:
     """Read both forms, of `show vlan` and of `show vlan brief`."""
-    fields = structured(text)
+    fields = read_object(text)
     vlans = tuple(_of_json(fields) if fields else _of_text(text))
     if not vlans:
         raise ParseError("no VLAN, not even the first", line=text.strip()[:80])
@@ -44,7 +44,7 @@ def parse(text: str) -> Vlans:
 def _of_json(fields: Fields) -> Iterator[Vlan]:
     for row in rows(fields, "vlanbrief") or rows(fields, "vlanbriefxbrief"):
         yield Vlan(
-            number=integer(required(row, "vlanshowbr-vlanid-utf")),
+            number=integer(require(row, "vlanshowbr-vlanid-utf")),
             name=value_of(row, "vlanshowbr-vlanname") or "",
             active=value_of(row, "vlanshowbr-vlanstate") == "active",
             ports=_ports(value_of(row, "vlanshowplist-ifidx") or ""),

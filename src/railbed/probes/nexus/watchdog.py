@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
-from railbed.parsing.nexus.answer import content, count, port_name, required, rows, structured, value_of
+from railbed.parsing.nexus.answer import content, count, port_name, read_object, require, rows, value_of
 from railbed.parsing.text import Fields, integer
 
 PORT = re.compile(r"(\S+) Interface PFC watchdog: \[(\w+)\]")
@@ -61,7 +61,7 @@ class PortWatchdog:
 
 def parse(text: str) -> PortWatchdog:
     """Read both forms, with and without `detail`'s statistics."""
-    fields = structured(text)
+    fields = read_object(text)
     watchdog = _of_json(fields) if fields else _of_text(text)
     if not watchdog.ports:
         raise ParseError("no port", line=text.strip()[:80])
@@ -73,9 +73,9 @@ def _of_json(fields: Fields) -> PortWatchdog:
     status = [value for module in modules if (value := value_of(module, "glb-wd-status"))]
     ports: dict[str, WatchedPort] = {}
     for row in (row for module in modules for row in rows(module, "queuing_interface")):
-        name = required(row, "if_name_str").partition(" ")[0]
-        queues = {required(group, "eq-qosgrp"): _queue(group) for group in rows(row, "qosgrp_stats")}
-        enabled = required(row, "wd-status").lower() == "enabled"
+        name = require(row, "if_name_str").partition(" ")[0]
+        queues = {require(group, "eq-qosgrp"): _queue(group) for group in rows(row, "qosgrp_stats")}
+        enabled = require(row, "wd-status").lower() == "enabled"
         ports[port_name(name)] = WatchedPort(enabled=enabled, queues=queues)
     return PortWatchdog(enabled=status[0].lower() == "enabled" if status else None, ports=ports)
 

@@ -88,7 +88,7 @@ def _label_text(name: str, value: str) -> str:
     return value if name in FIRST or value.startswith(name) else f"{name} {value}"
 
 
-def signed(ratio: float) -> str:
+def with_sign(ratio: float) -> str:
     """Return a change in percent, from after over before."""
     percent = 100 * (ratio - 1)
     digits = ",.0f" if abs(percent) >= 100 else ".3g"
@@ -99,7 +99,7 @@ def change_in_words(changed: Changed) -> str:
     """Return a change in percent, and a large one also as a factor: ÷ 5.9 is as much as × 5.9."""
     if changed.share is None:
         return "from zero"
-    words = signed(1 + changed.share)
+    words = with_sign(1 + changed.share)
     factor = changed.factor
     if factor is None or changed.before < 0 or 1 / LARGE < factor < LARGE:
         return words
@@ -161,7 +161,7 @@ def _scale(ratios: Sequence[float]) -> dict[str, Any]:
         "range": [log10(low), log10(high)],
         "tickmode": "array",
         "tickvals": list(marks),
-        "ticktext": [signed(mark) for mark in marks],
+        "ticktext": [with_sign(mark) for mark in marks],
         "showgrid": True,
     }
 

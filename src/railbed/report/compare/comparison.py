@@ -23,7 +23,7 @@ from railbed.model.record import Change, Finding
 from railbed.model.statistics import Difference, median, paired_difference, separate_difference
 from railbed.present.bench import Labels, what
 from railbed.present.wording import plural
-from railbed.report.compare.settings import Lone, SettingChange, lone, settings, sides
+from railbed.report.compare.settings import Lone, SettingChange, find_lone, settings, sides
 from railbed.report.reading.run import RunData
 from railbed.report.reading.series import Points
 
@@ -224,7 +224,7 @@ def compare_runs(before: RunData, after: RunData) -> RunComparison:
     changes, unread = _cluster(before, after)
     return RunComparison(
         numbers=[_changed(key, first[key], second[key]) for key in both],
-        lone=[*_lone_numbers(first, second), *lone(before, after)],
+        lone=[*_lone_numbers(first, second), *find_lone(before, after)],
         settings=settings(before, after),
         findings=list(_findings(before, after)),
         cluster=changes,

@@ -33,7 +33,7 @@ from railbed.report.compare.comparison import (
 )
 from railbed.report.compare.settings import Lone, command
 from railbed.report.document import Headline, Report, ReportSection
-from railbed.report.figures import count, measured
+from railbed.report.figures import count, show_with_unit
 from railbed.report.reading.run import RunData
 from railbed.report.sections.findings import TONES
 
@@ -186,8 +186,8 @@ def _table(numbers: Sequence[Changed], shared: frozenset[tuple[str, str]]) -> li
 def _row(changed: Changed, shared: frozenset[tuple[str, str]]) -> tuple[Cell, ...]:
     words = change_in_words(changed)
     change = words if changed.share is None else Value(changed.share, "1", words)
-    noise = measured(changed.noise, changed.unit) if changed.noise is not None else "unknown"
-    values = (measured(changed.before, changed.unit), measured(changed.after, changed.unit))
+    noise = show_with_unit(changed.noise, changed.unit) if changed.noise is not None else "unknown"
+    values = (show_with_unit(changed.before, changed.unit), show_with_unit(changed.after, changed.unit))
     return (
         changed.name,
         what_of(changed, shared),

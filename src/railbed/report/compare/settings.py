@@ -61,7 +61,7 @@ def settings(before: RunData, after: RunData) -> list[SettingChange]:
     return differences
 
 
-def lone(before: RunData, after: RunData) -> Iterator[Lone]:
+def find_lone(before: RunData, after: RunData) -> Iterator[Lone]:
     """Yield the nodes, ranks and kinds of events that only one run has."""
     kinds: dict[Kind, Callable[[RunData], dict[str, int]]] = {"node": _nodes, "rank": _ranks, "event": _events}
     for kind, counted in kinds.items():

@@ -14,7 +14,7 @@ from pydantic_core import to_json
 
 from railbed import __version__
 from railbed.model.record import Measurement
-from railbed.model.text import clean, escaped
+from railbed.model.text import clean, escape
 from railbed.present.wording import JOIN
 from railbed.report.blocks import (
     Block,
@@ -47,7 +47,7 @@ def as_json(document: Report) -> bytes:
     about = {"kind": "report", "of": document.title, "railbed": __version__, "about": _text(document.over)}
     verdict = {"verdict": _text(document.verdict.text), "tone": document.verdict.tone, "word": document.tone_word}
     text = to_json({**about, **verdict, "sections": sections}, indent=1, inf_nan_mode="null").decode()
-    return escaped(text).encode() + b"\n"
+    return escape(text).encode() + b"\n"
 
 
 def _block(block: Block) -> dict[str, Any]:

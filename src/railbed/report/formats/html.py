@@ -27,7 +27,7 @@ from markupsafe import Markup
 from railbed import __version__
 from railbed.errors import ToolMissing
 from railbed.model.text import clean
-from railbed.present.wording import quoted
+from railbed.present.wording import split_quoted
 from railbed.report.blocks import Figure
 from railbed.report.document import Report
 
@@ -55,7 +55,7 @@ PER_POINT = ("x", "y", "text")
 """Keys of a trace that have a value for each point."""
 
 
-def drawn(figure: Figure) -> dict[str, Any]:
+def plotly_figure(figure: Figure) -> dict[str, Any]:
     """Return the figure for Plotly: long lines downsampled, numbers shortened."""
     stacked = [trace["y"] for trace in figure.traces if "stackgroup" in trace]
     totals = [sum(value or 0.0 for value in at) for at in zip(*stacked, strict=True)]
@@ -143,13 +143,13 @@ def _environment() -> Environment:
 
 def _prose(text: str) -> Markup:
     """Return text with the parts between `backticks` as code."""
-    parts = quoted(clean(text))
+    parts = split_quoted(clean(text))
     return Markup("").join(Markup("<code>{}</code>").format(part) if code else part for part, code in parts)
 
 
 def _figure_json(figure: Figure) -> Markup:
     """Return a figure as JSON for a script element: no character in it can end the element."""
-    text = json.dumps(drawn(figure), allow_nan=False, separators=(",", ":"))
+    text = json.dumps(plotly_figure(figure), allow_nan=False, separators=(",", ":"))
     for char in "<>&'":
         text = text.replace(char, f"\\u{ord(char):04x}")
     return Markup(text)  # noqa: S704  (made safe right above)

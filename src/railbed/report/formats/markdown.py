@@ -9,7 +9,7 @@ from typing import Any
 
 from railbed import __version__
 from railbed.model.text import clean, number
-from railbed.present.wording import quoted
+from railbed.present.wording import split_quoted
 from railbed.report.blocks import (
     Block,
     Cell,
@@ -144,7 +144,7 @@ def _cell(value: Cell) -> str:
 def _prose(text: str) -> str:
     """Return text on one line; parts in backticks stay code."""
     return "".join(
-        f"`{_line(part)}`" if code and "|" not in part else _plain(part) for part, code in quoted(text) if part
+        f"`{_line(part)}`" if code and "|" not in part else _plain(part) for part, code in split_quoted(text) if part
     )
 
 

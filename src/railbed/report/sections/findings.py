@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 
 from railbed.model.events import RecordingRead
 from railbed.model.record import Finding, Verdict
-from railbed.present.groups import IN_BRIEF, NameMask, PortGroup, count_verdicts, group_of, grouped, port_groups
-from railbed.present.wording import listed, plural
+from railbed.present.groups import IN_BRIEF, NameMask, PortGroup, count_verdicts, group_findings, group_of, port_groups
+from railbed.present.wording import join_names, plural
 from railbed.report.blocks import Block, Entries, Entry, Fold, Heading, MarkCell, TableBlock, Tone
 from railbed.report.document import Headline, Section
 from railbed.report.reading.run import RunData
@@ -28,7 +28,7 @@ def headline(run: RunData) -> Headline | None:
     failed = [finding for finding in run.findings if finding.verdict is Verdict.FAIL]
     if failed:
         where = sorted({group_of(finding) for finding in failed})
-        places = listed(where) if len(where) <= 4 else f"{len(where)} places"
+        places = join_names(where) if len(where) <= 4 else f"{len(where)} places"
         return Headline(f"{plural(len(failed), 'finding')} failed on {places}", "bad")
     open_findings = [finding for finding in run.findings if finding.verdict not in IN_BRIEF]
     if open_findings:
@@ -52,7 +52,7 @@ def show(run: RunData) -> Sequence[Block] | None:
     if not run.findings or run.of(RecordingRead):  # verdicts about packets are shown with their evidence
         return None
     blocks: list[Block] = []
-    for findings in grouped(run.findings):
+    for findings in group_findings(run.findings):
         blocks.append(Heading(group_of(findings[0]), count_verdicts(findings)))
         wrong = [finding for finding in findings if finding.verdict not in IN_BRIEF]
         if wrong:

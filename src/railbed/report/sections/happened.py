@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from railbed.model.record import WRONG, Finding, Verdict
 from railbed.present.groups import IN_BRIEF
-from railbed.present.wording import listed, moment, plural, seconds
+from railbed.present.wording import join_names, moment, plural, seconds
 from railbed.report.blocks import Block, Entries, Entry, Fold, ListBlock, MarkCell, TableBlock, TextBlock
 from railbed.report.document import Headline, Section
 from railbed.report.reading.run import RunData
@@ -20,7 +20,7 @@ def headline(run: RunData) -> Headline | None:
     if not wrong:
         return None
     places = sorted({finding.subject for finding in wrong})
-    where = listed(places) if len(places) <= MOST_PLACES else f"{len(places)} places"
+    where = join_names(places) if len(places) <= MOST_PLACES else f"{len(places)} places"
     failed = any(finding.verdict is Verdict.FAIL for finding in wrong)
     return Headline(f"something happened to {where}", "bad" if failed else "notice")
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from railbed.model.statistics import median
 from railbed.present.bench import SHOWN, MeasurementGroup, groups, message_size
-from railbed.present.wording import counted, plural
+from railbed.present.wording import natural_order, plural
 from railbed.report.blocks import Block, Cell, Figure, TableBlock
 from railbed.report.document import Headline, Section
 from railbed.report.figures import COLOURS, bare, count, height_axis, label, plain
@@ -109,7 +109,7 @@ def _line(title: str, several: Sequence[MeasurementGroup], at: int) -> dict[str,
 def _heat_maps(measured_groups: Sequence[MeasurementGroup]) -> Iterator[Figure]:
     """Yield heat maps of all pairs, if there are enough nodes to compare."""
     for group in measured_groups:
-        nodes = sorted({node for path in group.paths for node in path if path[1]}, key=counted)
+        nodes = sorted({node for path in group.paths for node in path if path[1]}, key=natural_order)
         if len(nodes) < FEWEST_NODES:
             continue
         cells = [

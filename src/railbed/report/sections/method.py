@@ -10,7 +10,7 @@ from railbed.present.bench import what
 from railbed.present.wording import JOIN, plural
 from railbed.report.blocks import Block, Cell, Code, Facts, TableBlock, TextBlock
 from railbed.report.document import Section, all_sections
-from railbed.report.figures import count, measured
+from railbed.report.figures import count, show_with_unit
 from railbed.report.reading.run import RunData
 from railbed.report.reading.series import ENDS, MOST_AT_ENDS, Typical
 
@@ -63,7 +63,7 @@ def _row(name: str, simulated: bool, of: Typical, unit: str, values: int | None 
         Code(name),
         "simulated" if simulated else "measured",
         count(of.count if values is None else values),
-        *(measured(value, unit) for value in spread),
+        *(show_with_unit(value, unit) for value in spread),
         *("" for _ in range(4 - len(spread))),
     )
 

@@ -8,7 +8,7 @@ from typing import Any
 from railbed.model.events import CheckpointSaved
 from railbed.model.record import Finding
 from railbed.present.changed import describe_change
-from railbed.present.wording import listed, plural, seconds
+from railbed.present.wording import join_names, plural, seconds
 from railbed.report.blocks import Block, Cell, Entries, Entry, Figure, MarkCell, TableBlock, TextBlock
 from railbed.report.document import Headline, Section
 from railbed.report.figures import duration, label, plain
@@ -64,7 +64,7 @@ def _times(count: int) -> str:
 
 
 def _entry(run: RunData, restart: Restart) -> Entry:
-    title = listed(node for node, _ in restart.before.cut) or restart.who or "restart"
+    title = join_names(node for node, _ in restart.before.cut) or restart.who or "restart"
     return Entry(
         mark=MarkCell(f"after {seconds(max(0.0, restart.time - run.summary.started))}", "notice"),
         title=title,
@@ -86,7 +86,7 @@ def _changes(changes: Sequence[Finding]) -> str:
 def _cost(restart: Restart) -> str:
     if restart.after is None:
         return "Training did not continue after this."
-    where = f" on {listed(restart.after.nodes)}" if restart.after.nodes else ""
+    where = f" on {join_names(restart.after.nodes)}" if restart.after.nodes else ""
     state = f", from the state of step {restart.after.resumed_from:,}" if restart.after.resumed_from is not None else ""
     went_on = f"Training continued{where}{state}"
     if restart.seconds is None:
@@ -108,7 +108,7 @@ def _parts(restart: Restart) -> str:
     ]
     if cost.steps_again:
         parts.append(f"{seconds(cost.again_seconds)} to repeat {plural(cost.steps_again, 'step')}")
-    return listed(parts)
+    return join_names(parts)
 
 
 def _row(run: RunData, generation: GenerationHistory) -> tuple[Cell, Cell, Cell, Cell, Cell, Cell]:

@@ -8,7 +8,7 @@ from railbed.model.statistics import median
 from railbed.present.wording import percent, seconds
 from railbed.report.blocks import Block, TableBlock, TextBlock
 from railbed.report.document import Section
-from railbed.report.figures import Line, duration, share, stacked
+from railbed.report.figures import Line, duration, share, stack_figure
 from railbed.report.reading.run import RunData
 from railbed.report.reading.series import Points
 
@@ -55,7 +55,7 @@ def show(run: RunData) -> Sequence[Block] | None:
     return [
         *_in_words(lines, total_seconds),
         *_left_out(left_out),
-        stacked("Seconds of a step, mean over its ranks", total.steps, lines),
+        stack_figure("Seconds of a step, mean over its ranks", total.steps, lines),
         TableBlock(columns, rows, numbers=columns[1:]),
     ]
 

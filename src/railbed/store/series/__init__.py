@@ -14,8 +14,8 @@ process was killed. A minute moves from rows to a chunk in this order: the chunk
 both have the same number, and readers ignore rows whose chunk they have.
 """
 
-from railbed.store.series.rates import Rollup, Samples, Span, rates, scaled
+from railbed.store.series.rates import Rollup, Samples, Span, apply_scale, rates
 from railbed.store.series.reader import SeriesReader
 from railbed.store.series.writer import SeriesWriter
 
-__all__ = ["Rollup", "Samples", "SeriesReader", "SeriesWriter", "Span", "rates", "scaled"]
+__all__ = ["Rollup", "Samples", "SeriesReader", "SeriesWriter", "Span", "apply_scale", "rates"]

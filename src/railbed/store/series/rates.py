@@ -92,14 +92,14 @@ def growth(samples: Samples) -> Growth:
     return Growth(times[:-1], times[1:], np.where(fell, np.nan, (counts[1:] - counts[:-1]).astype(np.float64)))
 
 
-def scaled(meter: Meter, samples: Samples) -> Floats:
+def apply_scale(meter: Meter, samples: Samples) -> Floats:
     """Return the values of a gauge in its unit; NaN where one is missing."""
     return np.where(samples.values == MISSING, np.nan, samples.values * meter.scale)
 
 
 def values_of(meter: Meter, samples: Samples) -> Floats:
     """Return what people read: the rates of a counter, the values of a gauge."""
-    return rates(meter, samples) if meter.kind == "counter" else scaled(meter, samples)
+    return rates(meter, samples) if meter.kind == "counter" else apply_scale(meter, samples)
 
 
 def interval(times: Floats) -> float:

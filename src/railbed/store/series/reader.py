@@ -14,7 +14,7 @@ from railbed.store.series.chunkfile import ArrayCache
 from railbed.store.series.files import list_files, read_layout
 from railbed.store.series.rates import SECONDS, Floats, Rollup, Samples, Span, meter_of
 from railbed.store.series.rollups import merge, of_samples
-from railbed.store.series.table import SampleOrder, SeriesTable, joined, order_of
+from railbed.store.series.table import SampleOrder, SeriesTable, join_tables, order_of
 
 
 class SeriesReader:
@@ -80,7 +80,7 @@ class SeriesReader:
                 return Samples(np.empty(0), np.empty(0, np.int64))
             case [(table, column)]:
                 return table.samples(column, start, end)
-        return joined(places, self._order([table for table, _ in places]), start, end)
+        return join_tables(places, self._order([table for table, _ in places]), start, end)
 
     def _order(self, tables: Sequence[SeriesTable]) -> SampleOrder:
         key = tuple(table.number for table in tables)

@@ -210,7 +210,7 @@ def order_of(tables: Sequence[SeriesTable]) -> SampleOrder:
     return SampleOrder.NUMBERS_ALONE if is_set_back else SampleOrder.NUMBERS
 
 
-def joined(places: Sequence[tuple[SeriesTable, int]], order: SampleOrder, start: float, end: float) -> Samples:
+def join_tables(places: Sequence[tuple[SeriesTable, int]], order: SampleOrder, start: float, end: float) -> Samples:
     """Return the samples of columns of several tables between two times, in the order in which they were taken.
 
     After a clock was set back, samples outside that were taken in between are returned as well.

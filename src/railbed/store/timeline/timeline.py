@@ -51,7 +51,7 @@ def with_breaks(times: Floats, values: Floats, breaks: Floats) -> tuple[Floats, 
     return np.insert(times, places[inside], breaks[inside]), np.insert(values, places[inside], np.nan)
 
 
-def bucketed(drawn: Drawn, start: float, end: float, points: int) -> Drawn:
+def thin_out(drawn: Drawn, start: float, end: float, points: int) -> Drawn:
     """Return at most `points` intervals of equal length, each with its extremes; a gap stays a gap."""
     if len(drawn.times) <= points or not end > start:
         return drawn
@@ -170,11 +170,11 @@ class Timeline:
         span = self._rolled_up(series, (end - start) / max(1, points))
         if span is None:
             track = self.track(series, start, end)
-            return bucketed(Drawn(track.times, track.values, track.values), start, end, points)
+            return thin_out(Drawn(track.times, track.values, track.values), start, end, points)
         rollup, seconds = self._reader.rollup(series, span), SECONDS[span]
         inside = (rollup.times >= start - seconds) & (rollup.times <= end)
         times = np.clip(rollup.times[inside] + seconds / 2, start, end)
-        return bucketed(Drawn(times, rollup.low[inside], rollup.high[inside]), start, end, points)
+        return thin_out(Drawn(times, rollup.low[inside], rollup.high[inside]), start, end, points)
 
     def marks(self) -> Sequence[Mark]:
         """Return what happened, in the order of time."""

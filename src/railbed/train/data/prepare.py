@@ -28,7 +28,7 @@ from railbed.train.data.rows import write_windows
 from railbed.train.data.sampling import window_count
 from railbed.train.data.tokenizer import Report, run_interruptibly
 from railbed.train.recipe import Data, Recipe
-from railbed.train.state.checkpoints import Written, seal, sealed, write_synced
+from railbed.train.state.checkpoints import Written, read_sealed, seal, write_synced
 
 FORMAT = 1
 HEAD_BYTES = 64 << 10
@@ -181,7 +181,7 @@ def _key(texts: Iterable[str], recipe: Recipe, vocabulary: int) -> str:
         return rows_key(texts, recipe, base)
     tokenizer: object = vocabulary
     if data.tokenizer is not None:
-        tokenizer = hashlib.sha256(bpe.opened(Path(data.tokenizer)).to_str().encode()).hexdigest()
+        tokenizer = hashlib.sha256(bpe.open_tokenizer(Path(data.tokenizer)).to_str().encode()).hexdigest()
     content = json.dumps([FORMAT, list(texts), tokenizer, data.validation])
     return hashlib.sha256(content.encode()).hexdigest()
 
@@ -189,7 +189,7 @@ def _key(texts: Iterable[str], recipe: Recipe, vocabulary: int) -> str:
 def _is_whole(folder: Path) -> bool:
     """Whether the folder still has exactly the files that were written."""
     try:
-        return sealed(folder).size > 0
+        return read_sealed(folder).size > 0
     except CheckpointDamaged:
         return False
 
@@ -234,6 +234,6 @@ def _configuration(tokenizer: Path | None) -> str:
     return path.read_text() if path is not None and path.exists() else bpe.configuration()
 
 
-def described(prepared: PreparedData) -> dict[str, object]:
+def describe_data(prepared: PreparedData) -> dict[str, object]:
     """Return the prepared data as plain values, for a record."""
     return {**asdict(prepared), "folder": str(prepared.folder)}

@@ -150,13 +150,13 @@ def write_windows(
 ) -> tuple[Tokenizer, dict[str, object]]:
     """Write the tokens; return their tokenizer, and what is known about them."""
     if data.tokenizer is not None:
-        tokenizer = bpe.opened(Path(data.tokenizer))
+        tokenizer = bpe.open_tokenizer(Path(data.tokenizer))
     else:
         report("training a tokenizer on the text", 0, 0)
-        tokenizer = bpe.trained((piece for path in texts for piece in pieces_of(path)), vocabulary)
+        tokenizer = bpe.train_tokenizer((piece for path in texts for piece in pieces_of(path)), vocabulary)
     size = tokenizer.get_vocab_size(with_added_tokens=True)
     dtype = "uint16" if size <= 1 << 16 else "uint32"
-    count = _write(folder / "tokens.bin", counted(texts, report), tokenizer, dtype)
+    count = _write(folder / "tokens.bin", count_texts(texts, report), tokenizer, dtype)
     return tokenizer, {
         "tokens": count,
         "train": count - int(count * data.validation),
@@ -184,7 +184,7 @@ def _write(path: Path, texts: Iterable[Path], tokenizer: Tokenizer, dtype: str) 
     return count
 
 
-def counted(texts: Collection[Path], report: Report) -> Iterator[Path]:
+def count_texts(texts: Collection[Path], report: Report) -> Iterator[Path]:
     """Yield the texts, and report how many are done; progress within a single text is unknown."""
     for number, text in enumerate(texts):
         report("turning the text into tokens", number, len(texts))

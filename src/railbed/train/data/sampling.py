@@ -21,7 +21,7 @@ GOLDEN = 0x9E3779B97F4A7C15
 def window_of(seed: int, step: int, index: int, *, global_batch: int, windows: int) -> int:
     """Return the window that is sequence `index` of the global batch of a step; steps are counted from 0."""
     epoch, position = divmod(step * global_batch + index, windows)
-    return permuted(position, windows, key_of(seed, epoch))
+    return permute(position, windows, key_of(seed, epoch))
 
 
 def window_count(tokens: int, context: int) -> int:
@@ -31,13 +31,13 @@ def window_count(tokens: int, context: int) -> int:
 
 def key_of(seed: int, *parts: int) -> int:
     """Return a 64-bit key for the seed and the parts; other parts give an unrelated key."""
-    key = mixed(seed)
+    key = mix_bits(seed)
     for part in parts:
-        key = mixed(key ^ part)
+        key = mix_bits(key ^ part)
     return key
 
 
-def permuted(position: int, size: int, key: int) -> int:
+def permute(position: int, size: int, key: int) -> int:
     """Return the image of a position, from 0 to size - 1, in the permutation of a key."""
     if size <= 1:
         return 0
@@ -54,12 +54,12 @@ def _feistel(value: int, bits: int, key: int) -> int:
     high = bits - low
     left, right = value >> low, value & ((1 << low) - 1)
     for number in range(ROUNDS):
-        left, right = right, left ^ (mixed(key ^ (right * ROUNDS + number)) & ((1 << high) - 1))
+        left, right = right, left ^ (mix_bits(key ^ (right * ROUNDS + number)) & ((1 << high) - 1))
         low, high = high, low
     return left << low | right
 
 
-def mixed(value: int) -> int:
+def mix_bits(value: int) -> int:
     """Return splitmix64's finaliser of a number: every bit of the result depends on every bit of the input."""
     value = (value + GOLDEN) & MASK
     value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & MASK

@@ -37,7 +37,7 @@ class Sequence:
 
 def sequences(prepared: PreparedData, context: int, count: int) -> Iterator[Sequence]:
     """Yield the first sequences of prepared data, in its own order; training takes them in another."""
-    tokenizer = bpe.opened(prepared.folder)
+    tokenizer = bpe.open_tokenizer(prepared.folder)
     tokens = np.memmap(prepared.folder / TOKENS, dtype=prepared.dtype, mode="r")
     is_rows, length = prepared.layout == "rows", context + 1
     marks = np.memmap(prepared.folder / MARKS, dtype=np.uint16, mode="r") if is_rows else None

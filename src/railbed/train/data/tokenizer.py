@@ -40,7 +40,7 @@ def library() -> Any:  # noqa: ANN401 -- a module, and one that may not be there
     return tokenizers
 
 
-def trained(texts: Iterable[str], vocabulary: int) -> Tokenizer:
+def train_tokenizer(texts: Iterable[str], vocabulary: int) -> Tokenizer:
     """Return a byte-level BPE of at most that many tokens; the end of a text is token 0."""
     tools = library()
     tokenizer: Tokenizer = tools.Tokenizer(tools.models.BPE())
@@ -64,7 +64,7 @@ def _at_most(texts: Iterable[str], characters: int) -> Iterator[str]:
             return
 
 
-def opened(folder: Path) -> Tokenizer:
+def open_tokenizer(folder: Path) -> Tokenizer:
     """Return the tokenizer of a folder, or of a tokenizer.json; raise DataError if there is none."""
     file = folder / TOKENIZER if folder.is_dir() else folder
     if not file.is_file():
@@ -90,14 +90,14 @@ def configuration() -> str:
     return json.dumps({"tokenizer_class": "PreTrainedTokenizerFast", **ends}, indent=2) + "\n"
 
 
-def encoded(folder: Path, text: str) -> list[int]:
+def encode_text(folder: Path, text: str) -> list[int]:
     """Return a text as tokens of the tokenizer in a folder of prepared data."""
-    return list(opened(folder).encode(text, add_special_tokens=False).ids)
+    return list(open_tokenizer(folder).encode(text, add_special_tokens=False).ids)
 
 
-def decoded(folder: Path, tokens: Sequence[int]) -> str:
+def decode_tokens(folder: Path, tokens: Sequence[int]) -> str:
     """Return tokens as text, by the tokenizer in a folder of prepared data; unknown tokens are left out."""
-    return str(opened(folder).decode(list(tokens), skip_special_tokens=True))
+    return str(open_tokenizer(folder).decode(list(tokens), skip_special_tokens=True))
 
 
 Report = Callable[[str, int, int], None]

@@ -19,7 +19,7 @@ from railbed.train.base.folder import ModelFolder, read_folder
 from railbed.train.data import tokenizer as bpe
 from railbed.train.data.chat import ChatTemplate, special_tokens
 from railbed.train.data.examples import SUFFIX, Example, ExampleReader
-from railbed.train.data.rows import Document, DocumentStore, RowWriter, counted, pack, pieces_of
+from railbed.train.data.rows import Document, DocumentStore, RowWriter, count_texts, pack, pieces_of
 from railbed.train.data.tokenizer import Report
 from railbed.train.recipe import Recipe
 
@@ -33,7 +33,7 @@ def rows_key(texts: Iterable[str], recipe: Recipe, base: Path) -> str:
     """Return the hash of everything that the rows depend on."""
     _require_context(read_folder(base), recipe.model.context)
     template = ChatTemplate.of(base)
-    tokenizer = hashlib.sha256(bpe.opened(base).to_str().encode()).hexdigest()
+    tokenizer = hashlib.sha256(bpe.open_tokenizer(base).to_str().encode()).hexdigest()
     chat = [template.source, dict(template.tokens)] if template else None
     data = recipe.data
     form = [recipe.model.context, data.packed, data.too_long, data.validation]
@@ -106,13 +106,13 @@ def write_rows(
     folder: Path, texts: Sequence[Path], recipe: Recipe, base: Path, report: Report
 ) -> tuple[Tokenizer, dict[str, object]]:
     """Write the rows; return their tokenizer, and what is known about them."""
-    model, tokenizer = read_folder(base), bpe.opened(base)
+    model, tokenizer = read_folder(base), bpe.open_tokenizer(base)
     context, data = recipe.model.context, recipe.data
     reader = _reader(tokenizer, base, context + 1, cuts=data.too_long == "cut")
     dtype = "uint16" if model.vocabulary <= 1 << 16 else "uint32"
     with RowWriter(folder, context + 1, dtype) as writer, tempfile.TemporaryFile(dir=folder) as file:
         store = DocumentStore(file)
-        for path in counted(texts, report):
+        for path in count_texts(texts, report):
             for document in reader.documents(path):
                 _require_known(document, model, base)
                 store.add(document)

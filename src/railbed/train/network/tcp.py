@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from railbed.model.statistics import Range, grown
+from railbed.model.statistics import Range, growth_between
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +64,7 @@ class TcpSentBytes:
 
 def tcp_sent_between(before: TcpReading, after: TcpReading, longest: int) -> TcpSentBytes:
     """Return the bytes sent between two readings of the same rank; no segment carries more than `longest`."""
-    sent = grown(before.node_segments[0], after.node_segments[1])
+    sent = growth_between(before.node_segments[0], after.node_segments[1])
     unseen = None if sent.most is None else max(0, sent.most - (after.segments - before.segments)) * longest
     unclear = Range(0, None if unseen is None else unseen + after.unclear - before.unclear)
     return TcpSentBytes(
@@ -177,14 +177,14 @@ def sent_between(before: CounterReading, after: CounterReading, netdevs: Mapping
         for port, counters in after.rdma.items()
     }
     net = {
-        name: grown(before.net[name].tx_bytes, interface.tx_bytes)
+        name: growth_between(before.net[name].tx_bytes, interface.tx_bytes)
         for name, interface in after.net.items()
         if name in before.net
     }
     longest = max((interface.mtu for name, interface in after.net.items() if name != "lo"), default=0) + ETHERNET_BYTES
     tcp = Range(0, None)
     if before.tcp_segments is not None and after.tcp_segments is not None:
-        tcp = grown(before.tcp_segments, after.tcp_segments).times(0, longest)
+        tcp = growth_between(before.tcp_segments, after.tcp_segments).times(0, longest)
     connections = tcp_sent_between(before.tcp, after.tcp, longest) if before.tcp and after.tcp else None
     unread = before.tcp_unread or after.tcp_unread
     return SentBytes(rdma=rdma, net=net, tcp=tcp, connections=connections, unread=unread)
@@ -197,7 +197,7 @@ def _port_sent_between(
     for name in RDMA_COUNTERS:
         if name not in before or name not in after:
             continue
-        growth = grown(before[name], after[name])
+        growth = growth_between(before[name], after[name])
         if name == PACKETS:
             largest = path_mtu(below.mtu) if below else LARGEST_PATH_MTU
             return PortSentBytes(

@@ -17,7 +17,7 @@ from railbed.train.recipes.validation import family_in, schema
 from railbed.yamlfile.document import YamlDocument, parse
 from railbed.yamlfile.kind import FileKind
 from railbed.yamlfile.mistakes import KeyPath, Mistake, did_you_mean, refusal
-from railbed.yamlfile.read import BYTE_ORDER_MARK, read_text, validated
+from railbed.yamlfile.read import BYTE_ORDER_MARK, read_text, validate
 
 FOLDER = Path(__file__).parent
 CONTEXT_KEY = ("model", "context")
@@ -118,9 +118,9 @@ def _load(path: Path, below: tuple[Path, ...]) -> tuple[dict[str, Any], Recipe]:
     values = dict(document.value)
     extended = values.pop("extends", None)
     if extended is not None:
-        values = extend(_extended(extended, path, document, below), anchored(values, path.parent))
+        values = extend(_extended(extended, path, document, below), resolve_paths(values, path.parent))
     else:
-        values = anchored(values, path.parent)
+        values = resolve_paths(values, path.parent)
     mistakes = list(document.mistakes)
     recipe = _validated(values, document, mistakes)
     if mistakes or recipe is None:
@@ -130,7 +130,7 @@ def _load(path: Path, below: tuple[Path, ...]) -> tuple[dict[str, Any], Recipe]:
 
 def _validated(values: dict[str, Any], document: YamlDocument, mistakes: list[Mistake]) -> Recipe | None:
     form = schema(family_in(values))
-    checked = validated(form, values, document, replace(RECIPE_FILE, model=form), mistakes)
+    checked = validate(form, values, document, replace(RECIPE_FILE, model=form), mistakes)
     return Recipe.read(checked.model_dump(mode="json")) if checked else None
 
 
@@ -163,7 +163,7 @@ def _set(values: dict[str, Any], setting: str) -> tuple[dict[str, Any], Recipe]:
         raise RecipeError(f"{name}: expected key=value, such as batch.sequences=64")
     lines = [f"{'  ' * depth}{key}:" for depth, key in enumerate(path)]
     document = parse("\n".join(lines) + f" {text}", name, RECIPE_FILE)
-    changed = extend(values, anchored(_mapping(document.value), Path()))
+    changed = extend(values, resolve_paths(_mapping(document.value), Path()))
     mistakes = list(document.mistakes)
     recipe = _validated(changed, document, mistakes)
     if mistakes or recipe is None:
@@ -176,19 +176,19 @@ def extend(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]
     match above.get("model"):
         case {"family": family} if family != family_in(below):
             below = {**below, "model": {}}
-    return merged(below, above)
+    return merge_values(below, above)
 
 
-def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+def merge_values(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
     """Return `below` updated with `above`: sections are merged, everything else is replaced."""
     values = dict(below)
     for key, value in above.items():
         under = values.get(key)
-        values[key] = merged(under, value) if isinstance(under, dict) and isinstance(value, dict) else value
+        values[key] = merge_values(under, value) if isinstance(under, dict) and isinstance(value, dict) else value
     return values
 
 
-def anchored(values: dict[str, Any], folder: Path) -> dict[str, Any]:
+def resolve_paths(values: dict[str, Any], folder: Path) -> dict[str, Any]:
     """Return the values with relative paths resolved against the folder of the recipe."""
     changed = dict(values)
     match values.get("data"):

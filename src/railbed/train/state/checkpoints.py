@@ -77,7 +77,7 @@ def publish(checkpoints: Path, step: int, write: Callable[[Path], dict[str, Writ
         seal(beside, step, write(beside))
         _into_place(beside, final)
         sync_folder(checkpoints)
-        checkpoint = verified(final)
+        checkpoint = read_checkpoint(final)
     except BaseException:
         shutil.rmtree(beside, ignore_errors=True)
         raise
@@ -99,7 +99,7 @@ def copy(source: Checkpoint, folder: Path) -> Checkpoint:
         for path in source.path.iterdir():
             _copy_file(path, beside / path.name)
         sync_folder(beside)
-        if sealed(beside).hash != source.hash:
+        if read_sealed(beside).hash != source.hash:
             raise CheckpointDamaged(f"checkpoint {source.path} has changed while it was copied")
         _into_place(beside, final)
         sync_folder(folder)
@@ -125,21 +125,21 @@ def survey(checkpoints: Path) -> Survey:
     steps = sorted((path for path in checkpoints.iterdir() if NAME.fullmatch(path.name)), key=_step, reverse=True)
     for path in steps:
         try:
-            result.good.append(verified(path))
+            result.good.append(read_checkpoint(path))
         except CheckpointDamaged as fault:
             result.damaged.append(fault.message)
     return result
 
 
-def verified(path: Path) -> Checkpoint:
+def read_checkpoint(path: Path) -> Checkpoint:
     """Read a checkpoint back from the disk; raise CheckpointDamaged with what is wrong."""
-    state = sealed(path)
+    state = read_sealed(path)
     if state.step != _step(path):
         raise CheckpointDamaged(f"checkpoint {path}: {MANIFEST} is that of another step or another railbed")
     return state
 
 
-def sealed(path: Path) -> Checkpoint:
+def read_sealed(path: Path) -> Checkpoint:
     """Read back the files of a sealed folder; raise CheckpointDamaged if one has changed."""
     try:
         text = (path / MANIFEST).read_bytes()
@@ -251,7 +251,7 @@ def _prune(checkpoints: Path, newest: int) -> None:
 
 def _is_intact(path: Path) -> bool:
     try:
-        verified(path)
+        read_checkpoint(path)
     except CheckpointDamaged:
         return False
     return True

@@ -15,7 +15,7 @@ import asyncssh
 from railbed.errors import DeviceError, HostKeyChanged, HostKeyUnknown, LoginRefused, TimedOut, Unreachable
 from railbed.model.cluster import Login
 from railbed.model.text import expand_home
-from railbed.transport.ssh.login import SshAgent, key_error, offered
+from railbed.transport.ssh.login import SshAgent, describe_offers, key_error
 
 SSH_PORT = 22
 OWN_KNOWN_HOSTS = "~/.ssh/known_hosts"
@@ -180,7 +180,7 @@ def _broken_off(attempt: LoginAttempt, reason: str, *, hung_up: bool) -> DeviceE
 def _refused(attempt: LoginAttempt, because: str = "") -> DeviceError:
     options = attempt.options()
     user = attempt.client.detail("username") or options.username
-    tried = offered(options, attempt.login, attempt.agent)
+    tried = describe_offers(options, attempt.login, attempt.agent)
     account = user if attempt.login.user else f"{user} (the cluster file names no `user:`)"
     if not tried:
         return LoginRefused(

@@ -104,7 +104,7 @@ def key_error(error: Exception, login: Login, agent: SshAgent | None) -> LoginRe
     return LoginRefused(f"{named} cannot be used: {error}", hint=hint)
 
 
-def offered(options: asyncssh.SSHClientConnectionOptions, login: Login, agent: SshAgent | None) -> str:
+def describe_offers(options: asyncssh.SSHClientConnectionOptions, login: Login, agent: SshAgent | None) -> str:
     """Describe what was tried to log in: each key with its fingerprint, the agent, the source of the password."""
     pairs = list(options.client_keys or ())
     tried = [_shown_key(pair) for pair in pairs[:SHOWN_KEYS]]

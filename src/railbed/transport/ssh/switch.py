@@ -20,7 +20,7 @@ import asyncssh
 from railbed.errors import DeviceError, Unreachable
 from railbed.model.reading import MAX_OUTPUT_BYTES, Output
 from railbed.transport.base import Command, Program
-from railbed.transport.batch import CHUNK, PrintsTooMuch, cut_off, unfinished
+from railbed.transport.batch import CHUNK, PrintsTooMuch, cut_off, unfinished_output
 
 REFUSAL = re.compile(rb"\s*(?:\^\s+)?(%\s?\S[^\n]*|ERROR:[^\n]*|Syntax error[^\n]*)")
 """How NX-OS refuses a command: `% Invalid command at '^' marker.` below a line with the caret, or `ERROR: …`."""
@@ -70,7 +70,7 @@ class SshCliTransport:
                 finally:
                     process.close()  # not awaited: a switch that froze would not confirm it
         except TimeoutError:
-            return unfinished(self._device, command, bytes(streams.stdout), sent)
+            return unfinished_output(self._device, command, bytes(streams.stdout), sent)
         except PrintsTooMuch:
             return cut_off(self._device, command, bytes(streams.stdout), bytes(streams.stderr), sent)
         except (asyncssh.Error, OSError) as error:

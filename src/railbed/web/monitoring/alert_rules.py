@@ -13,9 +13,9 @@ from railbed.web.metrics.status import UP
 from railbed.web.monitoring.alerts import (
     Alert,
     Case,
-    changed,
+    changed_series,
     constant,
-    ended,
+    ended_series,
     fires,
     grew,
     growing,
@@ -274,7 +274,7 @@ def _fallback_cases(site: MonitoredCluster, rails: list[str], limit: float) -> I
     much = limit * 1.1
     share = much / TCP_TIMES_RDMA
     yield fires("RDMA is idle", labels, growing(tcp, much), constant(rdma, 0))
-    yield fires("the RDMA device is gone", labels, growing(tcp, much), ended(rdma, 200))
+    yield fires("the RDMA device is gone", labels, growing(tcp, much), ended_series(rdma, 200))
     yield fires("little RDMA", labels, growing(tcp, much), growing(rdma, share * 0.9))
     yield near_miss("some RDMA", growing(tcp, much), growing(rdma, share * 1.1))
     yield near_miss("little TCP", growing(tcp, limit * 0.9), constant(rdma, 0))
@@ -314,7 +314,9 @@ def _straggler_cases(site: MonitoredCluster) -> Iterator[Case]:
     yield near_miss("they wait for a short time", *steps(0.0, *[wait * 0.9] * 3))
     yield near_miss("it waits as well", *steps(little * 1.4, *waiting))
     yield near_miss("all wait for the network", *steps(*[wait] * 4))
-    late = [changed(name, 40, 0.0, 3 * wait) for part in steps(0.0, *waiting) for name in part if "idle" in name][1:]
+    late = [
+        changed_series(name, 40, 0.0, 3 * wait) for part in steps(0.0, *waiting) for name in part if "idle" in name
+    ][1:]
     yield near_miss("for a moment", *steps(*[0.0] * 4), *late)
 
 
@@ -334,8 +336,8 @@ def _silent(site: MonitoredCluster) -> Iterator[Alert]:
             summary=f"The {kind} {{{{ $labels.device }}}} does not answer.",
             action="It is off, hangs, or cannot be reached. `railbed check` says which.",
             cases=(
-                fires("no samples for a minute", labels, changed(up, 60, 1, 0)),
-                near_miss("no samples for a moment", changed(up, 20, 1, 0)),
+                fires("no samples for a minute", labels, changed_series(up, 60, 1, 0)),
+                near_miss("no samples for a moment", changed_series(up, 20, 1, 0)),
                 near_miss("a device of another kind does not answer", constant(up, 1), constant(other, 0)),
             ),
         )
@@ -351,8 +353,8 @@ def _exporter_down(site: MonitoredCluster) -> Alert:
         summary=f"Nothing samples the cluster {site.name}.",
         action="`systemctl status railbed-exporter` shows why the exporter ended.",
         cases=(
-            fires("it cannot be scraped", {"cluster": site.name, "job": JOB}, changed(up, 90, 1, 0)),
+            fires("it cannot be scraped", {"cluster": site.name, "job": JOB}, changed_series(up, 90, 1, 0)),
             fires("it is not configured", {"cluster": site.name, "job": JOB}),
-            near_miss("some scrapes failed", changed(up, 40, 1, 0)),
+            near_miss("some scrapes failed", changed_series(up, 40, 1, 0)),
         ),
     )

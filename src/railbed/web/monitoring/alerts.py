@@ -79,12 +79,12 @@ def lately(series: str, seconds: int, per_second: float) -> dict[str, str]:
     return {series: f"0x{_steps_before(seconds)} {step:.10g}+{step:.10g}x{_STEPS}"}
 
 
-def changed(series: str, seconds: int, before: float, after: float) -> dict[str, str]:
+def changed_series(series: str, seconds: int, before: float, after: float) -> dict[str, str]:
     """Return a series that has another value since some seconds before the alert is judged."""
     return {series: f"{before:.10g}x{_steps_before(seconds)} {after:.10g}x{_STEPS}"}
 
 
-def ended(series: str, seconds: int) -> dict[str, str]:
+def ended_series(series: str, seconds: int) -> dict[str, str]:
     """Return a series that was zero and does not exist since some seconds before the alert is judged."""
     return {series: f"0x{_steps_before(seconds)} stale"}
 

@@ -25,7 +25,7 @@ from railbed.model.cluster import Cluster
 from railbed.model.text import printable, size
 from railbed.present.wording import moment
 from railbed.store import NEWEST, RunSummary, is_own_folder, list_runs, remove_run, runs_folder, similar_names
-from railbed.store.find import ForeignRun, begun, cluster_to_act_on
+from railbed.store.find import ForeignRun, cluster_to_act_on, read_start
 from railbed.transport.base import Target, targets_of
 from railbed.transport.connect import live_connector
 
@@ -113,7 +113,7 @@ def _local(summary: RunSummary, nodes: Nodes, claim: JobClaim | None) -> LocalRu
         try:
             cluster = cluster_to_act_on(folder)
             used = [] if claim else nodes.add(cluster)  # the nodes of a job are out of reach while it waits
-            job = begun(folder).run if summary.verb == "train" else ""
+            job = read_start(folder).run if summary.verb == "train" else ""
         except ForeignRun:
             is_foreign = True
         except (RailbedError, OSError, ValueError, KeyError):

@@ -17,7 +17,7 @@ import typer
 from railbed.api.kinds import RESTARTABLE, RESUMABLE
 from railbed.api.site import built_in_local
 from railbed.api.train.earlier import EarlierRun, earlier_run, own_cluster, require_common_node
-from railbed.api.train.request import continuing, placed, request_of
+from railbed.api.train.request import continuing, request_of, with_placement
 from railbed.api.train.verb import train_stream
 from railbed.cli.background.detach import BackgroundScreen
 from railbed.cli.background.runs import training_run, was_given
@@ -121,7 +121,7 @@ class Start:
         return show_attempt(attempt, shown, screen) if attempt else show(shown, screen)
 
     def _request(self, site: Cluster, attempt: Attempt | None) -> TrainRequest:
-        request = placed(
+        request = with_placement(
             self._unplaced(attempt), site, ranks=self.ranks, minimum=self.minimum, transport=self.transport
         )
         return attempt.adapted(request) if attempt else request

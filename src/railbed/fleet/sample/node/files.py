@@ -38,7 +38,7 @@ class NumberFiles(CounterGroup):
         self.source, self.port = source, port
         self._open = {}
         for name, path in paths.items():
-            descriptor = opened(path)
+            descriptor = open_file(path)
             if descriptor is None:
                 continue
             if number(descriptor) is None:
@@ -63,7 +63,7 @@ class Host(CounterGroup):
     source, port = "host", ""
 
     def __init__(self) -> None:
-        self._open = {name: opened(f"/proc/{name}") for name in ("stat", "meminfo", "net/snmp", "net/netstat")}
+        self._open = {name: open_file(f"/proc/{name}") for name in ("stat", "meminfo", "net/snmp", "net/netstat")}
         self.names = [name for name, value in self._all().items() if value is not None]
 
     def read(self) -> list[int | None]:
@@ -173,7 +173,7 @@ def identity(path: str) -> int:
         return 0
 
 
-def opened(path: str) -> int | None:
+def open_file(path: str) -> int | None:
     """Return a descriptor of a file, or None."""
     try:
         return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -191,7 +191,7 @@ def number(descriptor: int) -> int | None:
 
 def text_of(path: str) -> str:
     """Return the text of a short file; empty if it cannot be read."""
-    descriptor = opened(path)
+    descriptor = open_file(path)
     if descriptor is None:
         return ""
     try:

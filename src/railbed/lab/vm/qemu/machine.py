@@ -182,7 +182,7 @@ def describe(lab: StoredLab, node: LabNode, *, ram: Path | None) -> Machine:
 async def _monitor(started: Started) -> AsyncIterator[qmp.Qmp]:
     """Connect to a QEMU that is starting; if it ended, raise the error with its output."""
     try:
-        async with qmp.connected(started.folder / MONITOR, ended=started.has_ended) as monitor:
+        async with qmp.connect_qmp(started.folder / MONITOR, ended=started.has_ended) as monitor:
             yield monitor
     except HostFault as error:
         if started.has_ended():
@@ -239,7 +239,7 @@ def is_running(lab: StoredLab, node: LabNode) -> bool:
 
 async def is_frozen(lab: StoredLab, node: LabNode) -> bool:
     """Whether a node is frozen."""
-    async with qmp.connected(node_folder(lab, node) / MONITOR, seconds=5) as monitor:
+    async with qmp.connect_qmp(node_folder(lab, node) / MONITOR, seconds=5) as monitor:
         return bool((await monitor.execute("query-status", seconds=5))["status"] == "paused")
 
 

@@ -68,7 +68,7 @@ class Qmp:
 
 
 @asynccontextmanager
-async def connected(
+async def connect_qmp(
     socket: Path, *, seconds: float = SECONDS, ended: Callable[[], bool] = lambda: False
 ) -> AsyncIterator[Qmp]:
     """Connect to a QEMU, which may still be starting, or have `ended` already."""

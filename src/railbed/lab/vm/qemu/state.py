@@ -73,7 +73,7 @@ async def prepare(
     version = await qemu_version(arch)
     if cache.is_busy():
         yield progress("another railbed is working on it: waiting", subject="image")
-    async with cache.locked():
+    async with cache.lock_images():
         made = False
         missing = (make for folder, make in _parts(arch, training=training) if not cache.is_whole(folder))
         for make in missing:
@@ -177,7 +177,7 @@ async def _boot_and_save(folder: Path, hardware: Hardware) -> None:
     qemu = run(command(_machine(image, hardware)), cwd=folder, seconds=2 * most, on_start=pids.append)
     machine = asyncio.create_task(qemu)
     try:
-        async with qmp.connected(folder / MONITOR, ended=machine.done) as monitor:
+        async with qmp.connect_qmp(folder / MONITOR, ended=machine.done) as monitor:
             signs = ProcessSigns(pids[0], folder / SERIAL_LOG)
             await _until_waiting(machine, folder, Patience(signs, quiet=quiet, most=most), silence)
             await asyncio.sleep(SETTLE_SECONDS)

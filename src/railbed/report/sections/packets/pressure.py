@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from railbed.model.events import IncastSeen, PortPaused, RecordingRead
-from railbed.present.wording import listed, size
+from railbed.present.wording import join_names, size
 from railbed.report.blocks import Block, Cell, Code, Heading, TableBlock, TextBlock, Value
 from railbed.report.document import Section
 from railbed.report.figures import count, duration, share
@@ -53,7 +53,7 @@ def _time(seconds: float, exact: bool) -> Value:
 def _incast(event: IncastSeen) -> tuple[Cell, ...]:
     return (
         event.subject,
-        listed(event.senders),
+        join_names(event.senders),
         count(event.moments),
         "" if event.overloaded is None else count(event.overloaded),
         Value(event.bytes_per_second, "byte/s", f"{size(event.bytes_per_second)}/s"),

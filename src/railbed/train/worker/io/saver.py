@@ -22,7 +22,7 @@ from railbed.errors import CheckpointDamaged, os_reason
 from railbed.launch.messages import Messages
 from railbed.model.text import size
 from railbed.train.spec import TrainSpec
-from railbed.train.state.checkpoints import Checkpoint, Written, copy, publish, survey, verified, write_synced
+from railbed.train.state.checkpoints import Checkpoint, Written, copy, publish, read_checkpoint, survey, write_synced
 from railbed.train.worker.hardware import type_name
 from railbed.train.worker.io.tensorfile import read_tensors, write_tensors
 from railbed.train.worker.memory import LossScale
@@ -55,7 +55,7 @@ class State:
 
     def load(self, path: Path) -> None:
         """Load a checkpoint; raise CheckpointDamaged if it is incomplete, damaged or of another model."""
-        verified(path)
+        read_checkpoint(path)
         for file, tensors in self.files.items():
             try:
                 copy_matching(tensors, read_tensors(path / file)[0])

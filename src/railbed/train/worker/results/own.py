@@ -9,7 +9,7 @@ import torch
 from railbed.errors import CheckpointDamaged, ModelError
 from railbed.train.base.files import CONFIG
 from railbed.train.base.folder import ModelFolder
-from railbed.train.data.tokenizer import end_of_text, opened
+from railbed.train.data.tokenizer import end_of_text, open_tokenizer
 from railbed.train.models.gpt import FAMILY, GptSettings
 from railbed.train.state.checkpoints import MANIFEST
 from railbed.train.worker.io.tensorfile import Weights
@@ -30,7 +30,7 @@ class OwnSpeaker(Speaker):
     def __init__(self, folder: ModelFolder, device: torch.device) -> None:
         model = own_model(folder, device)
         self.scorer = model.scorer()
-        self._tokenizer = opened(folder.path)
+        self._tokenizer = open_tokenizer(folder.path)
         self._start = end_of_text(self._tokenizer)
         self.ends = folder.ends or frozenset({self._start})
         self.architecture = "GPT-2"

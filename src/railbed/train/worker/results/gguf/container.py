@@ -48,7 +48,7 @@ NUMBER_TYPES = {kind.name: kind for kind in (F32, F16, BF16, Q8_0)}
 TORCH = {F32: torch.float32, F16: torch.float16, BF16: torch.bfloat16}
 
 
-def stored(tensor: torch.Tensor, number_type: NumberType) -> torch.Tensor:
+def encode_numbers(tensor: torch.Tensor, number_type: NumberType) -> torch.Tensor:
     """Return a tensor as it is stored: contiguous, in main memory, of any type with the right bytes."""
     if number_type is Q8_0:
         return _in_blocks(tensor)

@@ -24,7 +24,7 @@ from railbed.train.worker.results.gguf.container import (
     Setting,
     TensorPlan,
     Unsigned,
-    stored,
+    encode_numbers,
     write_gguf,
 )
 from railbed.train.worker.results.gguf.tokenizerfile import TokenizerFile
@@ -72,7 +72,7 @@ def convert(
         report(done, len(plans))
         done += 1
         tensor = added[own] if own in added else architecture.adjust(folder, own, tensors[homes[own]])
-        made = stored(tensor, plans[own].number_type)
+        made = encode_numbers(tensor, plans[own].number_type)
         # The memory must outlive the view, which holds only its address.
         alive[:] = [made]
         return bytes_of(made)

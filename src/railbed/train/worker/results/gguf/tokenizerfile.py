@@ -55,7 +55,7 @@ class TokenizerFile:
             raise ModelError(message, hint=OWN_CONVERTER)
         vocabulary = model.get("vocab")
         if not isinstance(vocabulary, dict) or not all(type(number) is int for number in vocabulary.values()):
-            raise damaged(path, "it has no vocabulary")
+            raise damage_error(path, "it has no vocabulary")
         return cls(path, content, model, vocabulary, _added(path, content))
 
     @property
@@ -72,13 +72,13 @@ class TokenizerFile:
         """Yield the pairs that are merged, by rank; older files have them as `left right`."""
         merges = self.model.get("merges")
         if not isinstance(merges, list):
-            raise damaged(self.path, "it has no merges")
+            raise damage_error(self.path, "it has no merges")
         for merge in merges:
             match merge.split(" ") if isinstance(merge, str) else merge:
                 case [str(left), str(right)]:
                     yield left, right
                 case _:
-                    raise damaged(self.path, "a merge is not a pair of tokens")
+                    raise damage_error(self.path, "a merge is not a pair of tokens")
 
     def frame(self) -> tuple[list[str], list[str]] | None:
         """Return the tokens before and after each text; None if the file leaves that to others."""
@@ -92,7 +92,7 @@ class TokenizerFile:
         return None
 
 
-def damaged(path: Path, reason: str) -> ModelError:
+def damage_error(path: Path, reason: str) -> ModelError:
     """Return the error for a file that is not what it should be."""
     return ModelError(f"{path} is damaged: {reason}")
 
@@ -127,7 +127,7 @@ def _added(path: Path, content: Mapping[str, Any]) -> dict[int, AddedToken]:
                 flags = ("special", "normalized", "lstrip", "rstrip", "single_word")
                 added[number] = AddedToken(text=text, **{flag: entry.get(flag) is True for flag in flags})
             case _:
-                raise damaged(path, "an added token has no number or no text")
+                raise damage_error(path, "an added token has no number or no text")
     return added
 
 
@@ -160,7 +160,7 @@ def listed_tokens(tokenizer: TokenizerFile, rows: int) -> list[Token]:
     by_number |= {number: _added_token(token, unknown) for number, token in tokenizer.added.items()}
     tokens = [by_number.get(number, Token(f"[PAD{number}]", UNUSED)) for number in range(rows)]
     if len({token.text for token in tokens}) < rows:
-        raise damaged(tokenizer.path, "two of its tokens have the same text")
+        raise damage_error(tokenizer.path, "two of its tokens have the same text")
     return tokens
 
 

@@ -34,7 +34,7 @@ from railbed.train.worker.results.gguf.tokenizerfile import (
     Pair,
     Token,
     TokenizerFile,
-    damaged,
+    damage_error,
     listed_tokens,
     parts_of,
     strips_as_phi3,
@@ -173,7 +173,7 @@ def _ranks_of_tokens(tokenizer: TokenizerFile, rule: SpaceRule) -> dict[str, int
     for text in tokenizer.vocabulary:
         if len(text) < 2 or text in searched:  # no text has these when it is merged
             continue
-        pieces, rank = merged(text, ranks)
+        pieces, rank = count_merges(text, ranks)
         if pieces == 1:
             formed[text] = rank
         elif pieces == 2:
@@ -191,7 +191,7 @@ def _ranks(tokenizer: TokenizerFile, rule: SpaceRule) -> Ranks:
     ranks = {}
     for rank, (left, right) in enumerate(tokenizer.merges()):
         if not {left, right, left + right} <= tokenizer.vocabulary.keys():
-            raise damaged(tokenizer.path, f"the merge of {left[:40]!r} and {right[:40]!r} has no token")
+            raise damage_error(tokenizer.path, f"the merge of {left[:40]!r} and {right[:40]!r} has no token")
         if left in BYTE_TOKENS or right in BYTE_TOKENS:
             raise ModelError(f"{tokenizer.path} merges bytes, which llama.cpp does not", hint=OWN_CONVERTER)
         if not (rule.splits and SPACE in (left + right)[1:]):
@@ -199,7 +199,7 @@ def _ranks(tokenizer: TokenizerFile, rule: SpaceRule) -> Ranks:
     return ranks
 
 
-def merged(text: str, ranks: Ranks) -> tuple[int, int]:
+def count_merges(text: str, ranks: Ranks) -> tuple[int, int]:
     """Return how many pieces all merges leave of a text, and the rank of the last merge; lower ranks come first."""
     pieces = list(text)
     end = len(pieces)
@@ -291,7 +291,7 @@ def _kind_settings(tokenizer: TokenizerFile, tokens: list[Token], *, chats: bool
     merges = []
     for left, right in tokenizer.merges():
         if " " in left + right:
-            raise damaged(tokenizer.path, "a merge is not a pair of tokens")
+            raise damage_error(tokenizer.path, "a merge is not a pair of tokens")
         merges.append(f"{left} {right}")
     return {
         "tokenizer.ggml.model": "gpt2",
