@@ -29,7 +29,7 @@ KILLED_AT_THE_END = """
 import os, signal, sys
 from railbed.cli.main import run
 from railbed.train import export
-export.sealed = lambda _: os.kill(os.getpid(), signal.SIGKILL)
+export.read_sealed = lambda _: os.kill(os.getpid(), signal.SIGKILL)
 run(sys.argv[1:])
 """
 KILLED_WHEN_MADE = """
