@@ -90,7 +90,11 @@ class Devices(Scenario):
 
 def findings_of(checked: Result) -> dict[str, str]:
     """Return the devices that a check reports as half-changed, with the remedy."""
-    failing = [finding for finding in checked.findings if finding["check"] in PENDING and finding["verdict"] != "ok"]
+    failing = [
+        finding
+        for finding in checked.findings
+        if finding["check"] in PENDING and finding["verdict"] not in ("ok", "skipped")
+    ]
     return {finding["subject"]: f"{finding['observed']}; {finding['remedy']}" for finding in failing}
 
 
