@@ -14,7 +14,7 @@ import pytest
 from pydantic_core import to_json
 from typer.main import get_command
 
-from railbed.capture import proof
+from railbed.capture import marked
 from railbed.capture.analysis import checksums
 from railbed.capture.book import CAPTURE_BOOK
 from railbed.check.book import CHECK_BOOK
@@ -29,7 +29,7 @@ CASES: list[Case] = [*marking.CASES, *reaction.CASES, *delivery.CASES, *recorder
 FACTORS = (0.25, 4.0)
 TOOLS = {"ethtool", "ip", "show", "tc", "tcpdump"}
 """`show` is a command of the switch."""
-SHARED = (proof, checksums)
+SHARED = (marked, checksums)
 """What rules share, thresholds included."""
 
 

@@ -22,7 +22,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.capture.proof import not_expected, proof_of, sent_marks
+from railbed.capture.marked import not_expected, sent_marks
+from railbed.capture.proof import proof_of
 from railbed.capture.subjects import SenderView
 from railbed.rules.judgement import Judgement, fail
 from railbed.rules.rule import NotJudged, Rule

@@ -25,8 +25,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from railbed.capture.marked import enough, sent_marks
 from railbed.capture.packets import NO_VLAN
-from railbed.capture.proof import enough, proof_of, sent_marks
+from railbed.capture.proof import proof_of
 from railbed.capture.subjects import SenderView
 from railbed.rules.judgement import Judgement, fail
 from railbed.rules.rule import NotJudged, Rule

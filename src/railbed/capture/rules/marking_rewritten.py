@@ -23,7 +23,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.capture.proof import enough, proof_of
+from railbed.capture.marked import enough
+from railbed.capture.proof import proof_of
 from railbed.capture.subjects import PathView
 from railbed.rules.judgement import Judgement, fail
 from railbed.rules.rule import NotJudged, Rule

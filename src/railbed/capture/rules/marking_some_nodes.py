@@ -25,7 +25,8 @@ from collections.abc import Iterator
 
 from railbed.capture.analysis.results import FlowView
 from railbed.capture.analysis.views import Rows
-from railbed.capture.proof import MOST_SHARE, proof_of, sent_marks
+from railbed.capture.marked import MOST_SHARE, sent_marks
+from railbed.capture.proof import proof_of
 from railbed.capture.subjects import ClusterView, SenderView, ports_of
 from railbed.rules.judgement import Judgement, fail
 from railbed.rules.rule import NotJudged, Rule

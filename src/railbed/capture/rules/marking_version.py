@@ -25,8 +25,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from railbed.capture.marked import enough
 from railbed.capture.packets import Kind
-from railbed.capture.proof import enough, proof_of
+from railbed.capture.proof import proof_of
 from railbed.capture.subjects import SenderView
 from railbed.rules.judgement import Judgement, fail
 from railbed.rules.rule import Absent, Rule
