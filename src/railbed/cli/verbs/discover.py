@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.text import Text
 
-from railbed.api.verbs.discover import Discovery, discover_stream, plan_discovery
+from railbed.api.verbs.discover import Discovery, discover_stream, plan_contact, plan_discovery
+from railbed.cli.chosen import ask
 from railbed.cli.console import SafeConsole
 from railbed.cli.hints import use_cluster_file
 from railbed.cli.options import ClusterOption, JsonOption, Options, RecordOption, ReplayOption, TimeoutOption
@@ -23,6 +26,9 @@ from railbed.model.cluster import Cluster
 from railbed.model.limits import DEVICE_SECONDS
 from railbed.model.text import plural
 from railbed.present.wording import cluster_option
+
+if TYPE_CHECKING:
+    from railbed.cli.screens.contact import ContactScreen
 
 HostsArgument = Annotated[
     list[str] | None,
@@ -41,6 +47,36 @@ SwitchOption = Annotated[
 KeyOption = Annotated[str | None, typer.Option("--key", metavar="FILE", help="Private key file to log in with.")]
 UserOption = Annotated[str | None, typer.Option("--user", metavar="NAME", help="Account to log in to.")]
 JumpOption = Annotated[str | None, typer.Option("--jump", metavar="HOST", help="Jump host, as [user@]host[:port].")]
+SetUpOption = Annotated[
+    bool,
+    typer.Option(
+        "--set-up", help="First make the machines admit a key: confirm their host keys, give one password for all."
+    ),
+]
+UndoOption = Annotated[bool, typer.Option("--undo", help="With --set-up: remove what a set-up installed.")]
+SudoOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--sudo/--no-sudo",
+        help="With --set-up: let the account use sudo without a password. [default: the terminal asks]",
+    ),
+]
+PasswordOption = Annotated[
+    str | None,
+    typer.Option(
+        "--password",
+        metavar="PLACE",
+        help="With --set-up: where the password is, env:NAME or keyring:SERVICE/USER. [default: the terminal asks]",
+    ),
+]
+FingerprintOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--fingerprint",
+        metavar="SHA256:…",
+        help="With --set-up: a host key that is confirmed already; may be repeated.",
+    ),
+]
 WriteOption = Annotated[bool, typer.Option("--write", help="Update an existing file; comments are preserved.")]
 
 
@@ -52,6 +88,11 @@ def discover_command(
     jump: JumpOption = None,
     cluster: ClusterOption = None,
     write: WriteOption = False,
+    set_up: SetUpOption = False,
+    undo: UndoOption = False,
+    sudo: SudoOption = None,
+    password: PasswordOption = None,
+    fingerprint: FingerprintOption = None,
     as_json: JsonOption = False,
     timeout: TimeoutOption = DEVICE_SECONDS,
     record: RecordOption = None,
@@ -60,21 +101,28 @@ def discover_command(
     """Read machines and write the cluster file; on an existing file, show what changed.
 
     Example: railbed discover ubuntu@192.168.250.201 ubuntu@192.168.250.202
+
+    Machines that admit no key yet: railbed discover --set-up ubuntu@192.168.250.201 ubuntu@192.168.250.202
     """
-    allocation = _allocation(cluster, hosts)
+    allocation = _allocation(cluster, hosts, set_up=set_up)
     use_cluster_file(cluster)
     options = Options(json=as_json, record=record, replay=replay, timeout=timeout)
+    chosen = _contact_screen() if set_up and not as_json else None
+    confirm = partial(ask, before=chosen.show_keys) if chosen and sys.stdin.isatty() else None
+    keys = fingerprint or ()
+    contact = plan_contact(set_up, undo=undo, sudo=sudo, password=password, fingerprints=keys, confirm=confirm)
     discovery = plan_discovery(
         hosts or (),
         None if allocation else cluster,
         switches=switch or (),
         login={"user": user, "key": key, "jump": jump},
         write=write,
+        contact=contact,
         reach=options,
         allocated=allocation.machines if allocation else None,
         narrow=allocation.narrow if allocation else None,
     )
-    screen = make_screen(as_json=as_json, verbose=False, cluster=discovery.machines)
+    screen = chosen or make_screen(as_json=as_json, verbose=False, cluster=discovery.machines)
     code = show(discover_stream(discovery, reach=options), screen)
     if discovery.cluster and not as_json:
         flags = {"--switch": switch or (), "--user": [user], "--key": [key], "--jump": [jump], "--replay": [replay]}
@@ -84,11 +132,19 @@ def discover_command(
     return code
 
 
-def _allocation(cluster: Path | None, hosts: Sequence[str] | None) -> Allocation | None:
+def _contact_screen() -> ContactScreen:
+    from railbed.cli.screens.contact import ContactScreen  # drawing is slow to load
+
+    return ContactScreen()
+
+
+def _allocation(cluster: Path | None, hosts: Sequence[str] | None, *, set_up: bool) -> Allocation | None:
     """Return what the job around us has, if the cluster is `slurm`: its nodes are read, and written to a file here."""
     site = site_of_job(cluster) if cluster else None
     if site is None:
         return None
+    if set_up:
+        raise UsageError("`-c slurm` and --set-up do not go together", hint="Slurm's nodes need no login")
     if hosts:
         raise UsageError("`-c slurm` reads the nodes of the job, and no others", hint="leave out the machines")
     return read_allocation(site)

@@ -4,27 +4,41 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
-from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Self
 
 import asyncssh
 
-from railbed.errors import DeviceError, LoginRefused, ProgramRefused, Unreachable
+from railbed.errors import DeviceError, HostKeyUnknown, LoginRefused, ProgramRefused, Unreachable
 from railbed.model.cluster import Login
 from railbed.model.reading import Output
 from railbed.model.text import expand_home
-from railbed.model.writers import distrust
 from railbed.transport.base import Command, Program, Target, Transport
 from railbed.transport.batch import CHUNK, run_batch
 from railbed.transport.secret import resolve
-from railbed.transport.ssh.errors import LoginAttempt, explain
-from railbed.transport.ssh.login import SshAgent, key_files, query_agent
+from railbed.transport.ssh.contact import (
+    PLAIN_KEYS,
+    TRUST_NONE,
+    HostKey,
+    PublicKey,
+    key_path,
+    public_half,
+    public_keys,
+    shown_key,
+)
+from railbed.transport.ssh.errors import Client, LoginAttempt, explain
+from railbed.transport.ssh.login import (
+    AGENT_SECONDS,
+    SshAgent,
+    agent_path,
+    has_configuration,
+    key_files,
+    query_agent,
+)
 from railbed.transport.ssh.switch import SshCliTransport
 
 CONNECT_SECONDS = 10.0
@@ -87,8 +101,8 @@ class SshConnector:
                         await listener.wait_closed()
 
     @asynccontextmanager
-    async def to_shell(self, target: Target) -> AsyncIterator[Transport]:
-        """Connect to a machine with a POSIX shell."""
+    async def to_shell(self, target: Target, *, sudo_password: str | None = None) -> AsyncIterator[Transport]:
+        """Connect to a machine with a POSIX shell; the password for sudo is that of the login, or another one."""
         tunnel = await self._jump(target.login) if target.login.jump else None
         async with AsyncExitStack() as stack:
 
@@ -98,7 +112,60 @@ class SshConnector:
                 stack.push_async_callback(_close, connection)
                 return connection
 
-            yield SshTransport(target.name, await connect(), connect, resolve(target.login.sudo) or "")
+            sudo = resolve(target.login.sudo) if sudo_password is None else sudo_password
+            yield SshTransport(target.name, await connect(), connect, sudo or "")
+
+    async def log_in(self, target: Target) -> None:
+        """Log in with keys and end the connection; a key that is named must do, without those of the agent."""
+        login = target.login.model_copy(update={"password": None})
+        tunnel = await self._jump(login) if login.jump else None
+        agent = await self._agent(target.host, login)
+        further: dict[str, Any] = {"agent_path": None} if login.key and key_files(login, agent) else {}
+        await _close(await _connect(target.host, login, tunnel, agent, further=further))
+
+    @asynccontextmanager
+    async def by_password(self, target: Target, password: str | None) -> AsyncIterator[Transport]:
+        """Connect to a machine with a password and nothing else: servers count the keys that they refuse."""
+        tunnel = await self._jump(target.login) if target.login.jump else None
+        client = Client()
+        client.password = password
+        login = _without_credentials(target.login)
+        only: dict[str, Any] = {"client_keys": None, "agent_path": None, "password": client.give_password}
+        connection = await _connect(target.host, login, tunnel, None, client=client, by_password=True, further=only)
+        try:
+            yield SshTransport(target.name, connection, _refuse_more, "")
+        finally:
+            await _close(connection)
+
+    async def host_key(self, target: Target) -> HostKey:
+        """Return the host key that a machine shows, without a login: the connection ends before there is one."""
+        tunnel = await self._jump(target.login) if target.login.jump else None
+        client = Client()
+        login = _without_credentials(target.login)
+        trusted: dict[str, Any] = {"known_hosts": TRUST_NONE, "server_host_key_algs": PLAIN_KEYS, "client_keys": None}
+        with contextlib.suppress(HostKeyUnknown):
+            connection = await _connect(target.host, login, tunnel, None, client=client, further=trusted)
+            await _close(connection)
+        if client.refused is None:
+            raise HostKeyUnknown(f"{target.host} shows no host key", hint=f"try `ssh {target.host}`")
+        return shown_key(target.name, target.host, login, client)
+
+    async def keys(self, target: Target) -> list[PublicKey]:
+        """Return the keys that a login offers a machine, those in files first."""
+        login, agent = target.login, await self._agent(target.host, target.login)
+        files = key_files(login, agent)
+        if login.key and files is None:
+            return [public_half(key_path(login))]
+        arguments = _arguments(target.host, login, agent)
+        attempt = LoginAttempt(host=target.host, login=login, seconds=CONNECT_SECONDS, arguments=arguments)
+        offered = [*(attempt.options().client_keys or ())]
+        if agent and agent.keys and not login.key:
+            async with asyncio.timeout(AGENT_SECONDS), await asyncssh.connect_agent(agent.path) as client:
+                offered += await client.get_keys()
+        unique: dict[str, PublicKey] = {}
+        for key in public_keys(offered):
+            unique.setdefault(key.public, key)
+        return list(unique.values())
 
     async def _jump(self, login: Login) -> asyncssh.SSHClientConnection:
         match = JUMP.fullmatch(login.jump or "")
@@ -126,7 +193,7 @@ class SshConnector:
 
     async def _agent(self, host: str, login: Login) -> SshAgent | None:
         """Return the agent, queried once for all machines; None if there is none."""
-        path = _agent_path(host, login)
+        path = agent_path(host, login)
         if not path:
             return None
         if path not in self._agents:
@@ -216,13 +283,37 @@ async def _close(connection: asyncssh.SSHClientConnection) -> None:
         connection.abort()
 
 
+def _without_credentials(login: Login) -> Login:
+    return login.model_copy(update={"key": None, "password": None, "passphrase": None, "sudo": None})
+
+
+async def _refuse_more() -> asyncssh.SSHClientConnection:
+    raise ProgramRefused("only one program at a time runs over a connection that needed a password")
+
+
 async def _connect(
-    host: str, login: Login, tunnel: asyncssh.SSHClientConnection | None, agent: SshAgent | None
+    host: str,
+    login: Login,
+    tunnel: asyncssh.SSHClientConnection | None,
+    agent: SshAgent | None,
+    *,
+    client: Client | None = None,
+    by_password: bool = False,
+    further: Mapping[str, Any] | None = None,
 ) -> asyncssh.SSHClientConnection:
+    """Log in; `further` arguments replace those of the cluster file."""
     arguments: dict[str, Any] = {}
-    attempt = LoginAttempt(host=host, login=login, seconds=CONNECT_SECONDS, agent=agent, arguments=arguments)
+    attempt = LoginAttempt(
+        host=host,
+        login=login,
+        seconds=CONNECT_SECONDS,
+        agent=agent,
+        by_password=by_password,
+        arguments=arguments,
+        client=client or Client(),
+    )
     try:
-        arguments |= _arguments(host, login, agent)
+        arguments |= _arguments(host, login, agent) | dict(further or {})
         async with asyncio.timeout(CONNECT_SECONDS):
             return await asyncssh.connect(
                 host,
@@ -252,37 +343,9 @@ def _arguments(host: str, login: Login, agent: SshAgent | None) -> dict[str, Any
     arguments = {key: value for key, value in wanted.items() if value is not None}
     if agent and agent.problem:
         arguments["agent_path"] = None
-    if not _has_configuration():
+    if not has_configuration():
         return {"encryption_algs": FAST_CIPHERS, **arguments}
     # With `UserKnownHostsFile none` asyncssh would accept any key; use the user's own file then.
     if asyncssh.SSHClientConnectionOptions(host=host, config=(), **arguments).known_hosts is None:
         arguments["known_hosts"] = b""
     return arguments
-
-
-def _agent_path(host: str, login: Login) -> str:
-    """Return the path of the agent: the user's configuration may set one for this host."""
-    if not _has_configuration():
-        return os.environ.get("SSH_AUTH_SOCK", "")
-    try:
-        # With client keys disabled asyncssh reads none; the agent it would forward is the one it would use.
-        options = asyncssh.SSHClientConnectionOptions(
-            host=host, config=(), username=login.user or (), client_keys=None, agent_forwarding=True
-        )
-    except (asyncssh.Error, OSError, ValueError):
-        return os.environ.get("SSH_AUTH_SOCK", "")
-    return options.agent_forward_path or ""
-
-
-def _has_configuration() -> bool:
-    """Whether there is an OpenSSH configuration; refuse one of others, as ssh does: it names commands to execute."""
-    path = Path("~/.ssh/config").expanduser()
-    if not path.exists():
-        return False
-    if reason := distrust(path):
-        own = "`sudo -H` without -E uses that of root; otherwise " if os.geteuid() == 0 else ""
-        raise LoginRefused(
-            f"{path} {reason}, and commands that it names, such as ProxyCommand, would be executed",
-            hint=f"{own}`chmod go-w` and `chown` make it yours",
-        )
-    return True

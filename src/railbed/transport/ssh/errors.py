@@ -9,10 +9,11 @@ import socket
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import asyncssh
 
-from railbed.errors import DeviceError, HostKeyChanged, HostKeyUnknown, LoginRefused, TimedOut, Unreachable
+from railbed.errors import DeviceError, HostKeyChanged, HostKeyUnknown, LoginRefused, NotAdmitted, TimedOut, Unreachable
 from railbed.model.cluster import Login
 from railbed.model.text import expand_home
 from railbed.transport.ssh.login import SshAgent, describe_offers, key_error
@@ -30,6 +31,22 @@ class Client(asyncssh.SSHClient):
         self.refused: asyncssh.SSHKey | None = None
         self.known_as: tuple[str, str, int] = ("", "", SSH_PORT)
         """Name, address and port that the host key was looked up by."""
+        self.password: str | None = None
+        """The only credential, if there is one."""
+        self.has_sent_password = False
+        self.has_expired = False
+        """The password is right, and must be changed before it is accepted."""
+
+    def give_password(self) -> str | None:
+        """Return the password, once: a server that asks again has refused it."""
+        password, self.password = self.password, None
+        self.has_sent_password = True
+        return password
+
+    def password_change_requested(self, prompt: str, lang: str) -> Any:  # noqa: ANN401, ARG002
+        """Note that the password has expired; it is not changed."""
+        self.has_expired = True
+        return NotImplemented
 
     def connection_made(self, conn: asyncssh.SSHClientConnection) -> None:
         """Note that the port answers."""
@@ -55,6 +72,8 @@ class LoginAttempt:
     seconds: float
     agent: SshAgent | None = None
     tunnelled: bool = False
+    by_password: bool = False
+    """With the password alone."""
     arguments: dict[str, object] = field(default_factory=dict)
     client: Client = field(default_factory=Client)
 
@@ -62,6 +81,12 @@ class LoginAttempt:
     def place(self) -> str:
         """The host, with its port if the login sets one."""
         return f"{self.host} port {self.login.port}" if self.login.port else self.host
+
+    @property
+    def bind_address(self) -> str:
+        """The address of this machine that the user's configuration wants as source; empty if it does not matter."""
+        local = self.options().local_addr
+        return str(local[0]) if local else ""
 
     @property
     def by_hand(self) -> str:
@@ -75,6 +100,10 @@ class LoginAttempt:
         words += ["-o", f"UserKnownHostsFile={known}"] if known else []
         return shlex.join([*words, f"{login.user}@{self.host}" if login.user else self.host])
 
+    def as_argument(self, user: str) -> str:
+        """Return the machine as it is named on a command line."""
+        return shlex.quote(f"{user}@{self.host}" + (f":{self.login.port}" if self.login.port else ""))
+
     def options(self) -> asyncssh.SSHClientConnectionOptions:
         """Return asyncssh's options for the login and the user's configuration."""
         return asyncssh.SSHClientConnectionOptions(host=self.host, config=(), **self.arguments)
@@ -84,11 +113,11 @@ def explain(error: Exception, attempt: LoginAttempt) -> DeviceError:  # noqa: PL
     """Return the error that explains to the user what happened."""
     match error:
         case TimeoutError():
-            return _timed_out(attempt)
+            return _explain_timeout(attempt)
         case asyncssh.HostKeyNotVerifiable():
             return _host_key(error, attempt)
         case asyncssh.PermissionDenied():
-            return _refused(attempt)
+            return _explain_refusal(attempt)
         case asyncssh.KeyImportError() | asyncssh.KeyEncryptionError():
             return key_error(error, attempt.login, attempt.agent)
         case asyncssh.ConfigParseError():
@@ -98,13 +127,13 @@ def explain(error: Exception, attempt: LoginAttempt) -> DeviceError:  # noqa: PL
         case OSError():
             return _os_error(error, attempt)
         case asyncssh.Error():
-            return _broken_off(attempt, error.reason, hung_up=isinstance(error, asyncssh.ConnectionLost))
+            return _explain_end(attempt, error.reason, hung_up=isinstance(error, asyncssh.ConnectionLost))
         case _:
             hint = f"try `{attempt.by_hand}`"
             return LoginRefused(f"the login to {attempt.host} cannot be used: {error}", hint=hint)
 
 
-def _timed_out(attempt: LoginAttempt) -> DeviceError:
+def _explain_timeout(attempt: LoginAttempt) -> DeviceError:
     if attempt.client.detail("username") and attempt.client.detail("server_version"):
         waiting = f"; is the agent at {attempt.agent.path} waiting for you to confirm?" if attempt.agent else ""
         return TimedOut(
@@ -133,6 +162,11 @@ def _os_error(error: OSError, attempt: LoginAttempt) -> DeviceError:
         return LoginRefused(
             f"{error.filename} cannot be read: {error.strerror}", hint="correct `login:` in the cluster file"
         )
+    if error.errno == errno.EADDRNOTAVAIL and (address := attempt.bind_address):
+        return LoginRefused(
+            f"this machine has no address {address}, from which {attempt.host} is to be reached",
+            hint="correct `BindAddress` in ~/.ssh/config; `ip addr` lists the addresses of this machine",
+        )
     if isinstance(error, socket.gaierror):
         return Unreachable(
             f"the name {attempt.host} does not resolve: {error.strerror}",
@@ -140,7 +174,7 @@ def _os_error(error: OSError, attempt: LoginAttempt) -> DeviceError:
             "give the address",
         )
     if attempt.client.connection:
-        return _broken_off(attempt, _reason(error), hung_up=True)
+        return _explain_end(attempt, _reason(error), hung_up=True)
     return Unreachable(f"{attempt.place} cannot be reached: {_reason(error)}", hint=_network_hint(error, attempt))
 
 
@@ -164,47 +198,69 @@ def _beyond_jump(error: asyncssh.ChannelOpenError, attempt: LoginAttempt) -> Dev
     return Unreachable(f"{attempt.place} cannot be reached from the jump host: {error.reason}", hint=hint)
 
 
-def _broken_off(attempt: LoginAttempt, reason: str, *, hung_up: bool) -> DeviceError:
+def _explain_end(attempt: LoginAttempt, reason: str, *, hung_up: bool) -> DeviceError:
     if not attempt.client.detail("server_version"):
         return _no_ssh(attempt, "hung up" if hung_up else f"sent something else ({reason})")
     # Only keys of known types are accepted, and a server without one hangs up before anything is encrypted.
-    if not attempt.client.detail("send_cipher") and (known := list(_known(attempt))):
-        return _changed(
+    if not attempt.client.detail("send_cipher") and (known := list(_find_keys(attempt))):
+        return _explain_change(
             attempt, known, "may have only a key of another type, since it broke off", seems="seems to have"
         )
     if "oo many authentication failures" in reason:
-        return _refused(attempt, because=" after too many keys")
+        return _explain_refusal(attempt, because=" after too many keys")
     return Unreachable(f"{attempt.place} broke off the connection: {reason}", hint=f"try `{attempt.by_hand}`")
 
 
-def _refused(attempt: LoginAttempt, because: str = "") -> DeviceError:
+def _explain_refusal(attempt: LoginAttempt, because: str = "") -> DeviceError:
     options = attempt.options()
     user = attempt.client.detail("username") or options.username
+    if attempt.by_password:
+        return _explain_password(attempt, user)
     tried = describe_offers(options, attempt.login, attempt.agent)
     account = user if attempt.login.user else f"{user} (the cluster file names no `user:`)"
     if not tried:
-        return LoginRefused(
+        return NotAdmitted(
             f"{attempt.host} refused the login of {account}: no key in ~/.ssh, no agent and no password to try",
-            hint="create a key with `ssh-keygen` and install it there with `ssh-copy-id`, or name one as `key:`",
+            hint=f"`railbed discover --set-up {attempt.as_argument(user)}` creates a key and installs it there, as "
+            "`ssh-keygen` and `ssh-copy-id` do; or name one as `key:`",
+            user=user,
         )
     few = "; name the right one as `key:`, so that it is tried first" if because else ""
-    return LoginRefused(
+    return NotAdmitted(
         f"{attempt.host} refused the login of {account}{because}; tried {tried}",
         hint=f"is the public key in that account's authorized_keys there? `{attempt.by_hand}` tries the same{few}",
+        user=user,
+    )
+
+
+def _explain_password(attempt: LoginAttempt, user: str) -> DeviceError:
+    if attempt.client.has_expired:
+        expired = f"{attempt.place} wants a new password for {user}: the current one has expired"
+        return NotAdmitted(expired, hint=f"`{attempt.by_hand}` asks for it", user=user)
+    if attempt.client.has_sent_password:
+        hint = "is it that of this account on this machine? An sshd that admits no passwords for it refuses it, too"
+        return NotAdmitted(f"{attempt.place} refused the password of {user}", hint=hint, user=user)
+    return NotAdmitted(
+        f"{attempt.place} takes no password from {user}",
+        hint="allow it in its sshd_config for a moment (`PasswordAuthentication yes`), or add your public key to that "
+        "account's authorized_keys by other means",
+        user=user,
     )
 
 
 def _host_key(error: asyncssh.HostKeyNotVerifiable, attempt: LoginAttempt) -> DeviceError:
     key = attempt.client.refused
     if key is None:
-        return HostKeyUnknown(
+        # A revoked key is not one that a person may confirm.
+        kind = HostKeyChanged if "revoked" in error.reason else HostKeyUnknown
+        return kind(
             f"the host key of {attempt.place} cannot be trusted: {error.reason}", hint=f"try `{attempt.by_hand}`"
         )
     shown = f"{key.get_algorithm()} {key.get_fingerprint()}"
-    known = list(_known(attempt))
+    known = list(_find_keys(attempt))
     if known:
-        return _changed(attempt, known, f"now shows {shown}")
-    where = ", ".join(map(str, _known_hosts_files(attempt)))
+        return _explain_change(attempt, known, f"now shows {shown}")
+    where = ", ".join(map(str, known_hosts_files(attempt)))
     return HostKeyUnknown(
         f"the host key of {attempt.place} is not in {where}: it shows {shown}",
         hint="on that machine, compare with `ssh-keygen -lf` of its /etc/ssh/ssh_host_*_key.pub; if they are equal, "
@@ -212,7 +268,7 @@ def _host_key(error: asyncssh.HostKeyNotVerifiable, attempt: LoginAttempt) -> De
     )
 
 
-def _changed(attempt: LoginAttempt, known: list[tuple[Path, str]], now: str, seems: str = "has") -> DeviceError:
+def _explain_change(attempt: LoginAttempt, known: list[tuple[Path, str]], now: str, seems: str = "has") -> DeviceError:
     forget = "; ".join(f"ssh-keygen -R {shlex.quote(name)} -f {shlex.quote(str(file))}" for file, name in known)
     files = ", ".join(dict.fromkeys(str(file) for file, _ in known))
     return HostKeyChanged(
@@ -223,12 +279,12 @@ def _changed(attempt: LoginAttempt, known: list[tuple[Path, str]], now: str, see
     )
 
 
-def _known(attempt: LoginAttempt) -> Iterator[tuple[Path, str]]:
+def _find_keys(attempt: LoginAttempt) -> Iterator[tuple[Path, str]]:
     """Yield each file that has a key of the machine, with the name it is listed under."""
     host, address, port = attempt.client.known_as
     host = host or attempt.host
     port = port if attempt.client.refused else attempt.login.port or SSH_PORT
-    for file in _known_hosts_files(attempt):
+    for file in known_hosts_files(attempt):
         for name in dict.fromkeys(filter(None, (host, address))):
             for form in dict.fromkeys((name if port == SSH_PORT else f"[{name}]:{port}", name)):
                 if _has_key(file, form):
@@ -242,7 +298,7 @@ def _has_key(file: Path, name: str) -> bool:
         return False
 
 
-def _known_hosts_files(attempt: LoginAttempt) -> list[Path]:
+def known_hosts_files(attempt: LoginAttempt) -> list[Path]:
     """Return the files that were searched: the cluster file's, or those of the user's configuration."""
     if attempt.login.known_hosts:
         return [expand_home(attempt.login.known_hosts)]

@@ -16,6 +16,7 @@ import asyncssh
 from railbed.errors import LoginRefused
 from railbed.model.cluster import Login
 from railbed.model.text import expand_home, plural
+from railbed.model.writers import distrust
 from railbed.transport.secret import secret_place
 
 AGENT_SECONDS = 3.0
@@ -38,6 +39,34 @@ class SshAgent:
         if self.problem:
             return f"not the agent at {self.path}, which {self.problem}"
         return f"{plural(self.keys, 'key')} of the agent at {self.path}"
+
+
+def agent_path(host: str, login: Login) -> str:
+    """Return the path of the agent: the user's configuration may set one for this host."""
+    if not has_configuration():
+        return os.environ.get("SSH_AUTH_SOCK", "")
+    try:
+        # With client keys disabled asyncssh reads none; the agent it would forward is the one it would use.
+        options = asyncssh.SSHClientConnectionOptions(
+            host=host, config=(), username=login.user or (), client_keys=None, agent_forwarding=True
+        )
+    except (asyncssh.Error, OSError, ValueError):
+        return os.environ.get("SSH_AUTH_SOCK", "")
+    return options.agent_forward_path or ""
+
+
+def has_configuration() -> bool:
+    """Whether there is an OpenSSH configuration; refuse one of others, as ssh does: it names commands to execute."""
+    path = Path("~/.ssh/config").expanduser()
+    if not path.exists():
+        return False
+    if reason := distrust(path):
+        own = "`sudo -H` without -E uses that of root; otherwise " if os.geteuid() == 0 else ""
+        raise LoginRefused(
+            f"{path} {reason}, and commands that it names, such as ProxyCommand, would be executed",
+            hint=f"{own}`chmod go-w` and `chown` make it yours",
+        )
+    return True
 
 
 async def query_agent(path: str) -> SshAgent:
@@ -110,7 +139,7 @@ def describe_offers(options: asyncssh.SSHClientConnectionOptions, login: Login, 
     tried = [_shown_key(pair) for pair in pairs[:SHOWN_KEYS]]
     if len(pairs) > SHOWN_KEYS:
         tried.append(plural(len(pairs) - SHOWN_KEYS, "more key"))
-    if login.key and not any(_file_of(pair) == str(expand_home(login.key)) for pair in pairs):
+    if login.key and not any(file_of(pair) == str(expand_home(login.key)) for pair in pairs):
         tried.append(f"not the key file {login.key}, which needs a passphrase")
     if agent:
         tried.append(agent.shown)
@@ -121,11 +150,11 @@ def describe_offers(options: asyncssh.SSHClientConnectionOptions, login: Login, 
 
 def _shown_key(pair: asyncssh.SSHKeyPair) -> str:
     digest = base64.b64encode(hashlib.sha256(pair.key_public_data).digest()).decode().rstrip("=")
-    name = _file_of(pair) or pair.get_comment(errors="replace") or "a key"
+    name = file_of(pair) or pair.get_comment(errors="replace") or "a key"
     return f"{name} (SHA256:{digest})"
 
 
-def _file_of(pair: asyncssh.SSHKeyPair) -> str:
+def file_of(pair: asyncssh.SSHKeyPair) -> str:
     """Return a key's file, which asyncssh keeps in a private attribute."""
     name = vars(pair).get("_filename")
     return os.fsdecode(name) if name else ""

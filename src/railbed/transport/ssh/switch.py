@@ -3,7 +3,7 @@
 Outputs cannot be framed with markers as in `batch`: there is no `printf`. A switch prints error messages on standard
 output and may still report success, so refused commands are recognised by their text.
 
-The command line of a Nexus, however it is reached: alternative forms of a command, and how one is refused.
+A command can have alternative forms, for a Nexus that refuses the first.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class SshCliTransport:
             async with asyncio.timeout(command.timeout):
                 process = await self._connection.create_process(command.script, encoding=None)
                 try:
-                    return await self._finished(command, process, streams, sent)
+                    return await self._complete(command, process, streams, sent)
                 finally:
                     process.close()  # not awaited: a switch that froze would not confirm it
         except TimeoutError:
@@ -76,7 +76,7 @@ class SshCliTransport:
         except (asyncssh.Error, OSError) as error:
             raise Unreachable(f"the connection ended in the middle of {command.key}: {error}") from error
 
-    async def _finished(
+    async def _complete(
         self, command: Command, process: asyncssh.SSHClientProcess[bytes], streams: _Streams, sent: float
     ) -> Output:
         process.stdin.write_eof()
