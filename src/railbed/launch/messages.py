@@ -1,6 +1,4 @@
-"""JSON lines from a rank to the process that started it, and the heartbeat. Standard library only.
-
-The messages between control and agent: JSON lines, one object each. Standard library only: it runs on nodes.
+"""The messages of a job: JSON lines between control and agent, and from a rank to the process that started it.
 
 To the agent (`do`): start, stop, write, listen (on the rail, for the others to try), reach (try the others), meet (open
 the port where the ranks of the next generation meet, for rank 0 to inherit), beat.
@@ -10,6 +8,8 @@ ranks have ended), listening, reach, meeting (the port, or why there is none), e
 A rank writes JSON lines to a file descriptor that its command line names: `alive` every second, with `stepping: false`
 while no steps are expected; `progress` after every `step`; `rank_done`; `intrusion` if a stranger without the
 job's secret connected to it; and `error`, as `launch.rank` describes it. Other kinds are specific to the job.
+
+Standard library only: it runs on nodes.
 """
 
 from __future__ import annotations

@@ -2,8 +2,9 @@
 
 What
 ----
-`ethtool`, `ping`, `ip` and `iperf3`; on nodes with RDMA ports also `tcpdump`, `rdma`, `dcb`, `ibv_devinfo` and perftest
-(`ib_write_bw`, `ib_write_lat`).
+The programs that rules and the suites of `bench` run on this node: `ethtool`, `ping`, `ip`, `iperf3`, `sockperf` and
+`fio`; with RDMA ports also `tcpdump`, `rdma`, `dcb`, `ibv_devinfo` and perftest (`ib_write_bw`, `ib_write_lat`);
+`lldpctl` of lldpd if the cluster file has cables between this node and a switch.
 
 Why
 ---
@@ -13,73 +14,74 @@ libraries of rdma-core on the node, and fall back to TCP without them.
 
 Fix
 ---
-`apt-get install ethtool iputils-ping iproute2 iperf3 tcpdump rdma-core ibverbs-providers ibverbs-utils perftest`, or on
-Fedora and its relatives `dnf install ethtool iputils iproute iperf3 tcpdump rdma-core libibverbs-utils perftest`.
-`railbed configure --rule tools_installed` installs what is missing; the node needs access to a mirror of its packages.
+`apt-get install ethtool iputils-ping iproute2 iperf3 sockperf fio tcpdump rdma-core ibverbs-providers ibverbs-utils
+perftest lldpd`, or on Fedora and its relatives `dnf install ethtool iputils iproute iperf3 sockperf fio tcpdump
+rdma-core libibverbs-utils perftest lldpd`. `railbed configure --rule tools_installed` installs what is missing of them;
+the node needs access to a mirror of its packages. The undo removes what that installed, and nothing else.
 
 Source
 ------
-rdma-core, README.md; linux-rdma/perftest, README.
+rdma-core, README.md; linux-rdma/perftest, README; the built-in suites (`railbed bench --list`).
 """
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
+from railbed.check.shared.packages import INSTALL_SECONDS, install_packages
 from railbed.check.shared.port import rdma_devices
-from railbed.model.fix import Fix, Persistence, RunStep, run
+from railbed.model.fix import Fix, Persistence, RunStep
 from railbed.probes import programs
 from railbed.rules.judgement import Judgement, ok, warn
 from railbed.rules.rule import Rule
 from railbed.rules.site import NodeView
 
-EVERYWHERE = ("ethtool", "ping", "ip", "iperf3")
+EVERYWHERE = ("ethtool", "ping", "ip", "iperf3", "sockperf", "fio")
 FOR_RDMA = ("tcpdump", "rdma", "dcb", "ibv_devinfo", "ib_write_bw", "ib_write_lat")
-PACKAGES = {
+FOR_CABLES = ("lldpctl",)
+PACKAGES: Mapping[str, Mapping[str, Sequence[str]]] = {
     "apt-get": {
         "ethtool": ("ethtool",),
         "ping": ("iputils-ping",),
         "ip": ("iproute2",),
         "iperf3": ("iperf3",),
+        "sockperf": ("sockperf",),
+        "fio": ("fio",),
         "tcpdump": ("tcpdump",),
         "rdma": ("iproute2",),
         "dcb": ("iproute2",),
         "ibv_devinfo": ("rdma-core", "ibverbs-providers", "ibverbs-utils"),
         "ib_write_bw": ("perftest", "ibverbs-providers"),
         "ib_write_lat": ("perftest", "ibverbs-providers"),
+        "lldpctl": ("lldpd",),
     },
     "dnf": {
         "ethtool": ("ethtool",),
         "ping": ("iputils",),
         "ip": ("iproute",),
         "iperf3": ("iperf3",),
+        "sockperf": ("sockperf",),
+        "fio": ("fio",),
         "tcpdump": ("tcpdump",),
         "rdma": ("iproute",),
         "dcb": ("iproute",),
         "ibv_devinfo": ("rdma-core", "libibverbs-utils"),
         "ib_write_bw": ("perftest",),
         "ib_write_lat": ("perftest",),
+        "lldpctl": ("lldpd",),
     },
 }
-LIST = {
-    "apt-get": "dpkg-query -W -f '${db:Status-Abbrev} ${binary:Package}\\n' | sed -n 's/^ii *//p' | sort",
-    "dnf": "rpm -qa --qf '%{NAME}.%{ARCH}\\n' | sort",
-}
-INSTALL = {
-    "apt-get": "apt-get -qq update; DEBIAN_FRONTEND=noninteractive apt-get -qq -y --no-install-recommends install",
-    "dnf": "dnf -q -y --setopt=install_weak_deps=False install",
-}
-REMOVE = {"apt-get": "apt-get -qq -y purge", "dnf": "dnf -q -y remove"}
-FOLDER = "/var/lib/railbed"
-INSTALL_SECONDS = 600
+HAS_LLDPD = "command -v lldpd >/dev/null"
+START_LLDPD = RunStep(command="systemctl enable --now lldpd", only_if=HAS_LLDPD)
+STOP_LLDPD = RunStep(command="systemctl disable --now lldpd", only_if=HAS_LLDPD)
 
 
 def judge(node: NodeView) -> Iterator[Judgement]:
     """Look for each program."""
     facts = node.read(programs.PROBE)
-    wanted = (*EVERYWHERE, *FOR_RDMA) if rdma_devices(node) else EVERYWHERE
-    expected = "programs for RDMA and measurements" if rdma_devices(node) else "programs for measurements"
+    has_rdma = bool(rdma_devices(node))
+    wanted = [*EVERYWHERE, *(FOR_RDMA if has_rdma else ()), *(FOR_CABLES if _is_cabled(node) else ())]
+    expected = "programs for RDMA and measurements" if has_rdma else "programs for measurements"
     missing = [program for program in wanted if program in facts.missing]
     if not missing:
         yield ok(expected=expected, observed="all installed")
@@ -88,21 +90,21 @@ def judge(node: NodeView) -> Iterator[Judgement]:
     yield warn(expected=expected, observed=f"missing: {', '.join(missing)}", fix=fix)
 
 
+def _is_cabled(node: NodeView) -> bool:
+    """Whether LLDP shows where its cables lead; in a lab, which disappears, nothing is installed for that."""
+    cabling = node.site.cabling
+    return node.site.cluster.lab is None and any(cabling.of_node(node.name, port) for port in node.node.ports)
+
+
 def _fix(node: NodeView, manager: str, missing: Sequence[str]) -> Fix:
-    """Install the packages of programs; the undo removes them, and what was installed for them, but nothing else."""
-    packages = list(dict.fromkeys(package for program in missing for package in PACKAGES[manager][program]))
-    before = shlex.quote(f"{FOLDER}/before-{'+'.join(packages)}")
-    added = shlex.quote(f"{FOLDER}/installed-{'+'.join(packages)}")
-    write_added = f"{LIST[manager]} | comm -13 {before} - >{added}"
-    # The list is missing if the installation failed half-way.
-    remove = f"[ -e {added} ] || {write_added}; xargs -r {REMOVE[manager]} <{added} && rm {before} {added}"
-    tidy = f"rmdir --ignore-fail-on-non-empty {FOLDER}"
+    apply, undo = install_packages(manager, [name for program in missing for name in PACKAGES[manager][program]])
+    if manager == "dnf" and "lldpctl" in missing:
+        # Debian's package starts the service by itself.
+        apply, undo = (*apply, START_LLDPD), (STOP_LLDPD, *undo)
     return Fix(
         device=node.name,
-        apply=run(
-            f"mkdir -p {FOLDER} && {LIST[manager]} >{before}", f"{INSTALL[manager]} {' '.join(packages)}", write_added
-        ),
-        undo=(RunStep(command=f"{remove} && {tidy}", only_if=f"[ -e {before} ]"),),
+        apply=apply,
+        undo=undo,
         persistence=Persistence.KEPT,
         condition=f"if {node.name} reaches a mirror of its packages",
         seconds=INSTALL_SECONDS,

@@ -235,7 +235,7 @@ class Agent:
             self.send({**answer, "port": None, "why": os_reason(error)})
 
     async def _test_reach(self, listeners: dict[str, list[Any]], question: int) -> None:
-        self.send({"kind": "reach", "question": question, "unreached": await _unreached(listeners)})
+        self.send({"kind": "reach", "question": question, "unreached": await _find_unreached(listeners)})
 
     def _in_background(self, work: Coroutine[object, object, None]) -> None:
         """Do something that must not hold up the next request."""
@@ -244,14 +244,13 @@ class Agent:
         task.add_done_callback(self._background.discard)
 
 
-async def _unreached(listeners: dict[str, list[Any]]) -> dict[str, str]:
+async def _find_unreached(listeners: dict[str, list[Any]]) -> dict[str, str]:
     """Return the nodes that cannot be connected to, and why."""
 
     async def connect(address: str, port: int) -> str:
         try:
-            async with asyncio.timeout(REACH_SECONDS):
-                _, writer = await asyncio.open_connection(address, port)
-        except TimeoutError:
+            _, writer = await asyncio.wait_for(asyncio.open_connection(address, port), REACH_SECONDS)
+        except (TimeoutError, asyncio.TimeoutError):
             return "no answer"
         except OSError as error:
             return os.strerror(error.errno) if error.errno else str(error)

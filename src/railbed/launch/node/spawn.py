@@ -101,7 +101,7 @@ class Spawner:
     async def close(self) -> None:
         """End the fork server, and with it any remaining ranks."""
         if self._forkserver:
-            with contextlib.suppress(ProcessLookupError, TimeoutError):
+            with contextlib.suppress(ProcessLookupError, asyncio.TimeoutError):
                 self._forkserver.kill()
                 await asyncio.wait_for(self._forkserver.wait(), END_SECONDS)
         for task in self._tasks:

@@ -1,12 +1,9 @@
 """Chooses device, precision, threads and micro-batch for this machine, unless the recipe does.
 
-The number format that a rank computes in: what the recipe has, or what suits its device.
-
-Freed memory stays with a rank that trains on a CPU, since the same tensors come and go in every step.
-
-glibc hands large blocks back to the system as soon as they are freed. The next step gets them again page by page: 8,000
-page faults in a step of `tiny`, 8 % of its processor time. The memory of a rank does not grow beyond its peak. Where
-torch has an allocator of its own (builds for aarch64), this is without effect, and not needed.
+Freed memory stays with a rank that trains on a CPU, since the same tensors come and go in every step. glibc hands large
+blocks back to the system as soon as they are freed. The next step gets them again page by page: 8,000 page faults in a
+step of `tiny`, 8 % of its processor time. The memory of a rank does not grow beyond its peak. Where torch has an
+allocator of its own (builds for aarch64), this is without effect, and not needed.
 """
 
 from __future__ import annotations

@@ -216,7 +216,7 @@ class TrainingLoop:
             self.rebalancer.apply(taken.step)
             self.counting.report_when_due(self.messages.step)
             if self.saver and schedule.checkpoint_due(taken.step) and (settle or not self.saver.busy):
-                schedule.saved()
+                schedule.note_saving()
                 self.saver.save(taken.step)
             if schedule.evaluation_due(taken.step):
                 self._evaluate(taken.step)
@@ -268,7 +268,7 @@ class TrainingLoop:
                 self.saver.save(self.settings.steps)
             self.messages.phase = "saving"
             self.saver.wait()
-        model = self.strategy.gathered()
+        model = self.strategy.gather()
         if model is None:
             return
         if length := self.settings.data.sample:

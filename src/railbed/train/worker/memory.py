@@ -1,13 +1,13 @@
-"""What a rank does when its memory is full: it computes with half as many sequences at a time.
+"""What a rank does about numbers that do not fit: smaller micro-batches, and a larger scale for fp16.
 
-The gradients of a step do not depend on how its sequences are cut into micro-batches. So the rank discards what it has
-of the step and computes it again, while the others wait for it as for any slow rank.
+A rank whose memory is full computes with half as many sequences at a time. The gradients of a step do not depend on how
+its sequences are cut into micro-batches. So the rank discards what it has of the step and computes it again, while the
+others wait for it as for any slow rank.
 
-Loss scaling: gradients that are too small for fp16 are computed at a larger scale.
-
-The loss is multiplied by a power of two, and so are all gradients. After their sum over all ranks they are divided by
-it, which is exact. If a gradient was too large for fp16 on any rank, the sum is not finite on every rank: all of them
-skip the same update and halve the factor. So nothing has to be agreed on, and the ranks stay equal.
+Gradients that are too small for fp16 are computed at a larger scale. The loss is multiplied by a power of two, and so
+are all gradients. After their sum over all ranks they are divided by it, which is exact. If a gradient was too large
+for fp16 on any rank, the sum is not finite on every rank: all of them skip the same update and halve the factor. So
+nothing has to be agreed on, and the ranks stay equal.
 
 Ranks that compute in other formats use the factor too if one of them computes in fp16, since its gradients are summed
 with theirs.

@@ -1,6 +1,6 @@
-"""When to save and when to evaluate. All ranks make the same decisions at the same step.
+"""When to save and when to evaluate, and the loss on the text held out for that.
 
-The loss on the text held out for validation.
+All ranks make the same decisions at the same step.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Schedule:
         self._due = self._due or self._in_turn(step)
         return self._due
 
-    def saved(self) -> None:
+    def note_saving(self) -> None:
         """Note that a state is being saved."""
         self._due = False
 
@@ -94,7 +94,7 @@ def validation_loss(stepper: Stepper) -> float | None:
     total = stepper.micro.compute(mine, lambda micro_batches: _loss(stepper, micro_batches), lambda: None)
     runner.train()
     stepper.strategy.collective.sum(total)
-    return float(total) / tokens.trained(windows, context, validation=True)
+    return float(total) / tokens.count_trained(windows, context, validation=True)
 
 
 def _loss(stepper: Stepper, micro_batches: Sequence[range]) -> torch.Tensor:

@@ -100,7 +100,7 @@ class Stepper:
             windows=windows[mine.start : mine.stop],
             tokens=sum(sizes[mine.start : mine.stop]),
             global_tokens=sum(sizes),
-            trained=self.tokens.trained(windows, context),
+            trained=self.tokens.count_trained(windows, context),
         )
 
     def _windows(self, step: int, part: range) -> list[int]:

@@ -73,7 +73,7 @@ def _measure_size(operation: Operation, size: int, group: Collective, device: to
     if min(_each(group, device, float(is_correct))) < 1:
         raise RankFailed(f"{operation.name} of {size} bytes over {group.name} gave a wrong result")
     for repeat in range(1, operation.repeats + 1):
-        seconds, iterations = _measured(prepared, operation.seconds, group, device)
+        seconds, iterations = _measure(prepared, operation.seconds, group, device)
         if group.rank == 0:
             messages.send(
                 "result",
@@ -85,17 +85,17 @@ def _measure_size(operation: Operation, size: int, group: Collective, device: to
             )
 
 
-def _measured(
+def _measure(
     prepared: PreparedCollective, seconds: float, group: Collective, device: torch.device
 ) -> tuple[float, int]:
     """Return the mean seconds of one call on the slowest rank, and the number of calls."""
-    _timed(prepared, WARM_UPS, group, device)
-    once = _timed(prepared, 1, group, device)
+    _time_calls(prepared, WARM_UPS, group, device)
+    once = _time_calls(prepared, 1, group, device)
     iterations = max(1, min(MOST_ITERATIONS, int(seconds / max(once, 1e-7))))
-    return _timed(prepared, iterations, group, device) / iterations, iterations
+    return _time_calls(prepared, iterations, group, device) / iterations, iterations
 
 
-def _timed(prepared: PreparedCollective, calls: int, group: Collective, device: torch.device) -> float:
+def _time_calls(prepared: PreparedCollective, calls: int, group: Collective, device: torch.device) -> float:
     _each(group, device, 0.0)  # all start together
     start = time.perf_counter()
     for _ in range(calls):

@@ -1,8 +1,6 @@
-"""The interface of the tokens to train on, whichever layout they have.
+"""The tokens to train on, memory-mapped, behind one interface: windows of a text, or rows of documents.
 
-The memory-mapped tokens, as batches of windows.
-
-Memory-mapped rows of documents (`data/rows.py`), as batches.
+`data/rows.py` describes the files.
 """
 
 from __future__ import annotations
@@ -55,7 +53,7 @@ class Corpus(Protocol):
         """Return the tokens of each sequence; None if all have as many."""
         ...
 
-    def trained(self, windows: Sequence[int], context: int, *, validation: bool = False) -> int:
+    def count_trained(self, windows: Sequence[int], context: int, *, validation: bool = False) -> int:
         """Return how many tokens of these sequences are trained: the loss is divided by that number."""
         ...
 
@@ -106,7 +104,7 @@ class Tokens:
     def sizes(self, windows: Sequence[int], *, validation: bool = False) -> None:
         """Return None: all windows have the same number of tokens."""
 
-    def trained(self, windows: Sequence[int], context: int, *, validation: bool = False) -> int:  # noqa: ARG002
+    def count_trained(self, windows: Sequence[int], context: int, *, validation: bool = False) -> int:  # noqa: ARG002
         """Return how many tokens of these windows are trained: all."""
         return len(windows) * context
 
@@ -134,9 +132,9 @@ class Rows:
         """Map the rows of a folder, described by its tokens.json; raise DataError if they are incomplete."""
         try:
             rows, length = int(about["rows"]), int(about["context"]) + 1
-            tokens = _mapped(folder / "tokens.bin", DTYPES[about["dtype"]], (rows, length))
-            marks = _mapped(folder / "marks.bin", torch.uint16, (rows, length))
-            counts = _mapped(folder / "counts.bin", torch.uint32, (rows, 2))
+            tokens = _map_file(folder / "tokens.bin", DTYPES[about["dtype"]], (rows, length))
+            marks = _map_file(folder / "marks.bin", torch.uint16, (rows, length))
+            counts = _map_file(folder / "counts.bin", torch.uint32, (rows, 2))
             return cls(tokens, marks, counts, about["train"], about["vocabulary"], about["end_of_text"])
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise DataError(f"the tokens in {folder} cannot be read: {error}") from None
@@ -166,7 +164,7 @@ class Rows:
         """Return the tokens of each row, without padding."""
         return [int(size) for size in self.counts[self._numbers(windows, validation=validation), 0].to(torch.int64)]
 
-    def trained(self, windows: Sequence[int], context: int, *, validation: bool = False) -> int:  # noqa: ARG002
+    def count_trained(self, windows: Sequence[int], context: int, *, validation: bool = False) -> int:  # noqa: ARG002
         """Return how many tokens of these rows are trained."""
         return int(self.counts[self._numbers(windows, validation=validation), 1].to(torch.int64).sum())
 
@@ -184,7 +182,7 @@ def open_tokens(folder: Path) -> Tokens | Rows:
     return Rows.open(folder, about) if is_rows else Tokens.open(folder)
 
 
-def _mapped(path: Path, dtype: torch.dtype, shape: tuple[int, int]) -> torch.Tensor:
+def _map_file(path: Path, dtype: torch.dtype, shape: tuple[int, int]) -> torch.Tensor:
     with path.open("rb") as file:
         mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
     expected = shape[0] * shape[1] * dtype.itemsize

@@ -1,6 +1,6 @@
 """Writes what a run has trained: weights as `transformers` loads them, or an adapter as `peft` does.
 
-What the adapter of a job was trained on.
+An adapter names what it was trained on.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Saves checkpoints in the background, from a copy in main memory, while training continues.
 
-A rank's part of the training state, as named tensors.
-
-An exact continuation needs the parameters, AdamW's moments, the step, the speeds that determine the split, and the
-loss scale of fp16. The order of the data, the learning rate and random numbers are functions of seed and step.
+A rank has a part of the training state, as named tensors. An exact continuation needs the parameters, AdamW's moments,
+the step, the speeds that determine the split, and the loss scale of fp16. The order of the data, the learning rate and
+random numbers are functions of seed and step.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Self
+from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
@@ -14,6 +14,9 @@ from torch import nn
 from railbed.errors import CheckpointDamaged
 from railbed.train.models.family import ModelSettings
 from railbed.train.recipe import Recipe
+
+if TYPE_CHECKING:
+    from typing import Self  # Python 3.11
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,13 +1,9 @@
 """The head and the loss in one, without a table of all scores.
 
 With 50,257 tokens the scores of a batch are the largest tensor by far. On a CPU they are computed for some positions at
-a time, and turned into gradients at once: nothing is computed twice, and only the gradients are stored. On a GPU the
-compiler fuses the plain form.
-
-The head of any model and its loss, for some positions at a time.
-
-The scores of a batch are its largest tensor by far. They are computed in chunks and turned into gradients at once, so
-that only the gradients are stored. `loss.py` does the same for a head that is a plain matrix, without autograd.
+a time, and turned into gradients at once, so that only the gradients are stored. On a GPU the compiler fuses the plain
+form. A head that is a plain matrix needs no autograd, and nothing is computed twice; any other head is differentiated
+in chunks.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Weights come from the folder alone: no hub is contacted, no code of the folder runs, and only safetensors are read.
 Trained parameters are fp32; a frozen base has the type of the computation, or is quantised by bitsandbytes.
 
-Layers that bitsandbytes quantised: they compute the same on every processor.
+Quantised layers compute the same on every processor.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import math
 import os
 import warnings
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
@@ -25,6 +25,9 @@ from railbed.train.models.pretrained import PretrainedSettings, targets_of
 from railbed.train.worker.io.corpus import IGNORED
 from railbed.train.worker.models.base import BuildOptions, LanguageModel
 from railbed.train.worker.models.loss import head_loss
+
+if TYPE_CHECKING:
+    from typing import Self  # Python 3.11
 
 REARRANGES = "support_avx512bf16_for_cpu"
 
@@ -73,9 +76,9 @@ class Pretrained(LanguageModel):
         self._options = options
         folder = read_folder(settings.base_folder)
         self.vocabulary = folder.vocabulary
-        self.causal = _loaded(settings, options)
+        self.causal = _load(settings, options)
         if settings.tuning == "lora":
-            self.causal = self._adapted(self.causal)
+            self.causal = self._adapt(self.causal)
         for name, parameter in self.named_parameters():
             if parameter.requires_grad and parameter.dtype != torch.float32:
                 raise RankFailed(f"{name} is trained in {parameter.dtype}, not in fp32", refused=True)
@@ -96,7 +99,7 @@ class Pretrained(LanguageModel):
         causal: Any = self.causal
         return causal.get_base_model() if self.settings.tuning == "lora" else causal
 
-    def _adapted(self, causal: nn.Module) -> nn.Module:
+    def _adapt(self, causal: nn.Module) -> nn.Module:
         settings, peft = self.settings, library("peft")
         folder = read_folder(settings.base_folder)
         config = peft.LoraConfig(
@@ -202,7 +205,7 @@ def _close(first: torch.Tensor, second: torch.Tensor) -> bool:
     return bool((first - second).abs().max() <= CLOSE * second.abs().max())
 
 
-def _loaded(settings: PretrainedSettings, options: BuildOptions) -> nn.Module:
+def _load(settings: PretrainedSettings, options: BuildOptions) -> nn.Module:
     """Load the model of a folder."""
     transformers = library("transformers")
     folder = settings.base_folder

@@ -3,12 +3,10 @@
 It computes the sum rather than the mean, because every rank divides its loss by the tokens of the whole global batch.
 So the sum is the gradient of the mean for any split of the batch.
 
-The number format that gradients are sent in: fp32, bf16, or bf16 with error feedback.
-
-With feedback, the rounding error of a bucket (its residual) is added to the same bucket of the next step, so that no
-part of a gradient is lost. Residuals differ between ranks and are not part of a checkpoint. So a step whose state will
-be saved sends everything, residuals included, in fp32: afterwards there are no residuals, and any number of ranks can
-continue exactly.
+They are sent as fp32, bf16, or bf16 with error feedback. With feedback, the rounding error of a bucket (its residual)
+is added to the same bucket of the next step, so that no part of a gradient is lost. Residuals differ between ranks and
+are not part of a checkpoint. So a step whose state will be saved sends everything, residuals included, in fp32:
+afterwards there are no residuals, and any number of ranks can continue exactly.
 """
 
 from __future__ import annotations

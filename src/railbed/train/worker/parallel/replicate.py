@@ -1,9 +1,8 @@
-"""Every rank has the whole model; gradients are summed while the backward pass runs (DDP).
+"""Every rank has the whole model; gradients are summed during the backward pass (DDP), or after the backward passes.
 
-Every rank has the same model; the gradients of its trained parameters are summed after the backward passes.
-
-For models from a folder. Adapters have few gradients, so there is little to overlap with; and until the sum begins, a
-rank can discard its gradients and compute them again with smaller micro-batches, without the others noticing.
+After them is for models from a folder. Adapters have few gradients, so there is little to overlap with; and until the
+sum begins, a rank can discard its gradients and compute them again with smaller micro-batches, without the others
+noticing.
 """
 
 from __future__ import annotations
@@ -121,7 +120,7 @@ class Replicate(Strategy):
         state.share_scale(lambda numbers: self.collective.broadcast(numbers, source))
         state.set_step(step)
 
-    def gathered(self) -> LanguageModel | None:
+    def gather(self) -> LanguageModel | None:
         """Return the replica of rank 0."""
         return self._model if self.collective.rank == 0 else None
 

@@ -79,5 +79,5 @@ class Strategy(ABC):
         """Give every rank its part of the state: that of the checkpoint to resume from, or the initial one."""
 
     @abstractmethod
-    def gathered(self) -> LanguageModel | None:
+    def gather(self) -> LanguageModel | None:
         """Return the whole model on rank 0, for a sample and for export; None elsewhere. All ranks call this."""

@@ -1,14 +1,10 @@
-"""Generates text from a model on this node.
+"""Generates text from a model on this node: chooses tokens from its scores, and sends their text piece by piece.
 
     python -m railbed.train.worker.results.generate
 
 The request has `folder`, `prompts`, `sampling`, `chat` (true, false, or null for models with a template), `before`, and
 `models` (where models from other machines are stored).
 Sends `model` once it is loaded, `piece` several times a second, and `generated` for each prompt.
-
-Tokens to text, piece by piece, while more tokens arrive.
-
-Chooses tokens, one after another, from a model's scores.
 """
 
 from __future__ import annotations

@@ -4,9 +4,7 @@ The adapter was trained against the weights as they were computed with: rounded 
 quantised. Only added to exactly those does it give the model that was trained, so every matrix goes through the same
 rounding first, also those without an adapter.
 
-The weights of a LoRA adapter, and what they change: plain, rank-stabilised, and with magnitudes (DoRA).
-
-Weights as a quantised model has them: rounded to 4 or 8 bits and back, by the library that training uses.
+Adapters are plain, rank-stabilised, or have magnitudes (DoRA). The library that training uses does the rounding.
 """
 
 from __future__ import annotations

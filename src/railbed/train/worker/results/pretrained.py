@@ -122,12 +122,12 @@ def load(folder: ModelFolder, base: Base, device: torch.device, *, as_stored: bo
     try:
         model = transformers.AutoModelForCausalLM.from_pretrained(str(folder.path), **options, **LOCAL)
     except (ValueError, KeyError, ImportError, RuntimeError, OSError) as error:
-        raise _explained(folder, error) from None
+        raise _explain(folder, error) from None
     compute_plainly(model)
     return model
 
 
-def _explained(folder: ModelFolder, error: Exception) -> ModelError:
+def _explain(folder: ModelFolder, error: Exception) -> ModelError:
     if isinstance(error, ValueError) and ("model_type" in str(error) or "architecture" in str(error)):
         return ModelError(f"{folder.path} has a model of type {folder.kind!r}, which this transformers does not have")
     return ModelError(f"{folder.path} cannot be loaded: {' '.join(str(error).split())[:300]}")

@@ -179,11 +179,11 @@ def _write_settings(source: WeightSource, into: Path) -> dict[str, Written]:
     copied = {name: source.tokenizer / name for name in TOKENIZER_FILES} | {GENERATION: source.folder.path / GENERATION}
     for name, path in copied.items():
         if path.is_file():
-            files[name] = write_synced(into / name, _bounded(path))
+            files[name] = write_synced(into / name, _read_bounded(path))
     return files
 
 
-def _bounded(path: Path) -> bytes:
+def _read_bounded(path: Path) -> bytes:
     with path.open("rb") as file:
         data = file.read(FILE_BYTES + 1)
     if len(data) > FILE_BYTES:

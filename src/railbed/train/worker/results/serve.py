@@ -3,7 +3,7 @@
 Messages are JSON lines: `alive` every second, `refused` with a sentence, `done` at the end, and those of the program
 itself. It ends when its input is closed, because whoever started it is gone.
 
-Libraries that only nodes with models from elsewhere have.
+Libraries that only nodes with models from elsewhere have are loaded through it.
 """
 
 from __future__ import annotations

@@ -1,13 +1,9 @@
 """Types of models that can be written as GGUF, by the name that transformers has for them.
 
-Gemma, Gemma 2, and the Gemma 3 that reads text only.
-
-llama.cpp scales the embeddings itself, as transformers does. Which layers have a sliding window, and the scale of the
-attention, follow from the number of layers there, so models of other shapes are refused.
-
-Llama and its relatives: Mistral, Qwen2 and Qwen3.
-
-Phi-3: queries, keys and values are one matrix, gate and up another, in llama.cpp as in transformers.
+Llama and its relatives are Mistral, Qwen2 and Qwen3. Gemma is there as Gemma, Gemma 2, and the Gemma 3 that reads text
+only: llama.cpp scales the embeddings itself, as transformers does, and which layers have a sliding window, and the
+scale of the attention, follow from the number of layers there, so models of other shapes are refused. Phi-3 has
+queries, keys and values in one matrix, gate and up in another, in llama.cpp as in transformers.
 """
 
 from __future__ import annotations
@@ -62,11 +58,11 @@ def _settings(folder: ModelFolder, name: str) -> Settings:
 def _adjust(folder: ModelFolder, name: str, tensor: torch.Tensor) -> torch.Tensor:
     """Reorder the rows of queries and keys: llama.cpp rotates neighbours, transformers the halves of a head."""
     if ".attn_q." in name:
-        return _interleaved(tensor, folder.count("num_attention_heads"))
-    return _interleaved(tensor, kv_heads(folder)) if ".attn_k." in name else tensor
+        return _interleave(tensor, folder.count("num_attention_heads"))
+    return _interleave(tensor, kv_heads(folder)) if ".attn_k." in name else tensor
 
 
-def _interleaved(tensor: torch.Tensor, heads: int) -> torch.Tensor:
+def _interleave(tensor: torch.Tensor, heads: int) -> torch.Tensor:
     if tensor.shape[0] % (2 * heads):
         raise ModelError(f"a matrix with {tensor.shape[0]} rows cannot be divided into {heads} heads")
     halves = tensor.reshape(heads, 2, tensor.shape[0] // heads // 2, *tensor.shape[1:])
@@ -207,7 +203,7 @@ def _phi3_settings(folder: ModelFolder, name: str) -> Settings:
     window = folder.config.get("sliding_window")
     settings = shared_settings(folder, name) | {
         f"{name}.attention.sliding_window": Unsigned(folder.count("sliding_window") if window else 0),
-        f"{name}.rope.dimension_count": Unsigned(_rotated(folder)),
+        f"{name}.rope.dimension_count": Unsigned(_count_rotated(folder)),
         f"{name}.rope.scaling.original_context_length": Unsigned(_original(folder)),
     }
     if _is_long(folder):
@@ -223,7 +219,7 @@ def _is_long(folder: ModelFolder) -> bool:
     return kind in LONG
 
 
-def _rotated(folder: ModelFolder) -> int:
+def _count_rotated(folder: ModelFolder) -> int:
     """Return how many of the values of a head are rotated."""
     share = {"partial_rotary_factor": folder.config.get("partial_rotary_factor", 1.0), **rope_of(folder)}
     return min(int(head_size(folder) * rope_number(folder, share, "partial_rotary_factor")), MOST)
@@ -252,12 +248,12 @@ def _factors(folder: ModelFolder) -> Mapping[str, torch.Tensor]:
     if not _is_long(folder):
         return {}
     rope = rope_of(folder)
-    return {f"rope_factors_{kind}.weight": torch.tensor(_listed(folder, rope, f"{kind}_factor")) for kind in LENGTHS}
+    return {f"rope_factors_{kind}.weight": torch.tensor(_read_list(folder, rope, f"{kind}_factor")) for kind in LENGTHS}
 
 
-def _listed(folder: ModelFolder, rope: Rope, key: str) -> list[float]:
+def _read_list(folder: ModelFolder, rope: Rope, key: str) -> list[float]:
     values = rope.get(key)
-    if not isinstance(values, list) or len(values) != _rotated(folder) // 2:
+    if not isinstance(values, list) or len(values) != _count_rotated(folder) // 2:
         raise ModelError(f"{folder.path / CONFIG}: {key} of the rotary positions is not a list for all frequencies")
     return [rope_number(folder, {key: value}, key) for value in values]
 

@@ -3,7 +3,7 @@
 Not written by llama.cpp's own library, because that collects all tensors before it writes the first, and would have to
 be installed on the nodes. The tests read these files with it.
 
-How numbers are stored in GGUF: fp32, fp16, bf16, and q8_0, which has 8 bits and a scale for every 32 values.
+Numbers are stored as fp32, fp16, bf16, or q8_0, which has 8 bits and a scale for every 32 values.
 """
 
 from __future__ import annotations
@@ -125,18 +125,18 @@ def _pieces(
         dimensions = plan.shape[::-1]  # the fastest first
         numbers = struct.pack(f"<I{len(dimensions)}QIQ", len(dimensions), *dimensions, plan.number_type.code, offset)
         layouts.append(_string(name) + numbers)
-        offset += _aligned(plan.size)
+        offset += _align(plan.size)
     head += b"".join(layouts)
-    yield memoryview(head + bytes(_aligned(len(head)) - len(head)))
+    yield memoryview(head + bytes(_align(len(head)) - len(head)))
     for name, plan in plans.items():
         data = bytes_of(name)
         if len(data) != plan.size:
             raise ValueError(f"{name} has {len(data)} bytes instead of {plan.size}")
         yield from (data[start : start + PIECE] for start in range(0, len(data), PIECE))
-        yield memoryview(bytes(_aligned(plan.size) - plan.size))
+        yield memoryview(bytes(_align(plan.size) - plan.size))
 
 
-def _aligned(size: int) -> int:
+def _align(size: int) -> int:
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 

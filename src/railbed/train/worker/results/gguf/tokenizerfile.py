@@ -56,7 +56,7 @@ class TokenizerFile:
         vocabulary = model.get("vocab")
         if not isinstance(vocabulary, dict) or not all(type(number) is int for number in vocabulary.values()):
             raise damage_error(path, "it has no vocabulary")
-        return cls(path, content, model, vocabulary, _added(path, content))
+        return cls(path, content, model, vocabulary, _read_added(path, content))
 
     @property
     def folder(self) -> Path:
@@ -118,7 +118,7 @@ def _around_text(parts: list[Any]) -> tuple[list[str], list[str]]:
     return before, after
 
 
-def _added(path: Path, content: Mapping[str, Any]) -> dict[int, AddedToken]:
+def _read_added(path: Path, content: Mapping[str, Any]) -> dict[int, AddedToken]:
     added = {}
     entries = content.get("added_tokens") or []
     for entry in entries if isinstance(entries, list) else [entries]:

@@ -3,7 +3,7 @@
 llama.cpp has the rules that split a text before tokens are merged in its code, under names. A tokenizer whose rules
 have no name there would silently give other tokens, so it is refused.
 
-Tokenizers in the manner of SentencePiece: spaces are ▁, and characters without a token become bytes.
+In tokenizers in the manner of SentencePiece, spaces are ▁, and characters without a token become bytes.
 
 llama.cpp merges whichever neighbours form the token with the highest score; Hugging Face's BPE merges the pair with the
 lowest rank. Both give the same tokens if a token's score is the negative rank of the merge that forms it when the BPE
