@@ -1,16 +1,10 @@
-"""What makes the settings of a node survive a reboot.
+"""What makes the settings of a node survive a reboot: its network configuration, and a systemd unit for the rest.
 
-The changes that make a node's other changes survive a reboot.
-
-Addresses and MTUs in the network configuration that a node reads at boot: netplan, systemd-networkd or ifupdown.
-
+Addresses and MTUs go into the configuration that the node reads at boot: netplan, systemd-networkd or ifupdown.
 railbed's settings are in separate files beside other people's, with the values in a comment on the first line. A file
 holds all settings that configure made; a later run adds to them.
 
-The systemd unit that applies settings at boot which the kernel and the cards would otherwise lose.
-
-Each setting is a block under a comment with its key, so that a later run can replace it: the rule and the port, or the
-rule alone for a setting of the node itself.
+All other settings are in a systemd unit (`parsing/boot_unit.py`).
 """
 
 from __future__ import annotations
@@ -18,14 +12,14 @@ from __future__ import annotations
 import json
 import posixpath
 import re
-import string
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from ipaddress import ip_interface
 
 from railbed.configure.planned import PlannedFix, file_difference
-from railbed.model.fix import FileStep, Fix, Persistence, RunStep, Step, run
-from railbed.probes import boot_config
+from railbed.model.fix import FileStep, Fix, Persistence, RunStep, Step, as_steps
+from railbed.parsing.boot_unit import read_unit, render_unit
+from railbed.probes import boot_config, boot_network
 from railbed.probes.boot_config import IFUPDOWN, NETPLAN, NETWORKD, UNIT, BootConfig
 from railbed.rules.site import NodeView
 
@@ -57,7 +51,7 @@ def network_files(boot: BootConfig, wanted: Mapping[str, PortSettings]) -> dict[
     for text in boot.files.values():
         for netdev, earlier in read_values(text).items():
             ports[netdev] = ports.get(netdev, PortSettings()).over(earlier)
-    if not all(map(PLAIN.fullmatch, ports)):
+    if not ports or not all(map(PLAIN.fullmatch, ports)):
         return {}
     match boot.manager:
         case "netplan":
@@ -134,68 +128,6 @@ def _ifupdown(ports: Mapping[str, PortSettings]) -> str:
 
 
 NAME = UNIT.rpartition("/")[2]
-HEAD = """\
-# Written by `railbed configure`: settings that are lost at reboot. `railbed configure --undo RUN` removes it.
-[Unit]
-Description=Settings of the rails that are lost at reboot
-Wants=network-online.target
-After=network-online.target systemd-modules-load.service rdma-hw.target openibd.service {devices}
-
-[Service]
-Type=oneshot
-RemainAfterExit=yes
-"""
-FOOT = """\
-
-[Install]
-WantedBy=multi-user.target
-"""
-UNESCAPED = f"{string.ascii_letters}{string.digits}:_."
-_KEY = re.compile(r"# (?P<key>\S+(?: \S+)?)")
-_QUOTED = re.compile(r"\\.|%%|\$\$")
-_COMMAND = re.compile(r'ExecStart=-/bin/sh -c "(?P<command>.*)"')
-
-
-def render_unit(settings: Mapping[str, Iterable[str]]) -> str:
-    """Return the unit for commands by key; a command that fails does not prevent the next."""
-    ports = dict.fromkeys(port for key in settings if (port := key.partition(" ")[2]))
-    devices = " ".join(f"sys-subsystem-net-devices-{_escape(port)}.device" for port in ports)
-    blocks = (
-        "\n".join([f"# {key}", *(f'ExecStart=-/bin/sh -c "{_quote(command)}"' for command in commands)])
-        for key, commands in settings.items()
-    )
-    return HEAD.format(devices=devices).replace(" \n", "\n") + "\n".join(blocks) + "\n" + FOOT
-
-
-def read_unit(text: str) -> dict[str, list[str]]:
-    """Return the commands by key from a unit that `render_unit` wrote."""
-    settings: dict[str, list[str]] = {}
-    key = ""
-    for line in text.partition("[Service]")[2].splitlines():
-        if match := _KEY.fullmatch(line):
-            key = match["key"]
-        elif key and (match := _COMMAND.fullmatch(line)):
-            settings.setdefault(key, []).append(_unquote(match["command"]))
-    return settings
-
-
-def _quote(command: str) -> str:
-    """Quote a command for systemd: backslashes and quotes, its specifiers (%) and variables ($)."""
-    return command.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")
-
-
-def _unquote(text: str) -> str:
-    return _QUOTED.sub(lambda match: match[0][1], text)
-
-
-def _escape(name: str) -> str:
-    """Escape an interface's name as `systemd-escape` does, byte for byte."""
-    return "".join(
-        chr(byte) if chr(byte) in UNESCAPED and (at or byte != ord(".")) else f"\\x{byte:02x}"
-        for at, byte in enumerate(name.encode())
-    )
-
-
 FOLDERS = {posixpath.dirname(path) for path in (UNIT, NETPLAN, IFUPDOWN)} | {NETWORKD}
 """Folders that exist wherever they are read."""
 
@@ -208,12 +140,20 @@ def persistence_of(node: NodeView, changes: Sequence[PlannedFix]) -> Iterator[Pl
     if boot is None or not boot.systemd:
         return
     network = [change for change in changes if change.fix.persistence is Persistence.NETWORK]
-    files = network_files(boot, _persistence_settings(node, network))
+    settings = _persistence_settings(node, network)
+    files = {} if _is_shared(node, settings) else network_files(boot, settings)
     for path, content in files.items():
         if content != boot.files.get(path):
             yield _file(node.name, path, boot.files.get(path, ""), content, after=_validate(path))
     kernel = [change for change in changes if change.fix.persistence is Persistence.BOOT]
     yield from _unit(node.name, boot, [*kernel, *(network if not files else ())])
+
+
+def _is_shared(node: NodeView, netdevs: Collection[str]) -> bool:
+    """Whether a file for an interface would also be about others, or compete with a connection of NetworkManager."""
+    facts = node.try_read(boot_network.PROBE)
+    ports = [facts.ports[netdev] for netdev in netdevs if netdev in facts.ports] if facts else []
+    return any(stored.is_shared for port in ports for stored in port.stored)
 
 
 def _persistence_settings(node: NodeView, changes: Iterable[PlannedFix]) -> dict[str, PortSettings]:
@@ -246,15 +186,16 @@ def _unit(device: str, boot: BootConfig, changes: Sequence[PlannedFix]) -> Itera
         for change in changes
     }
     content = render_unit({**read_unit(earlier), **commands})
-    if content != earlier:
-        enabling = () if earlier else run(f"systemctl enable --quiet {NAME}")
-        disabling = () if earlier else (_DISABLE,)
+    is_off = not earlier or boot.unit_enabled is False
+    if content != earlier or is_off:
+        enabling = as_steps(f"systemctl enable --quiet {NAME}") if is_off else ()
+        disabling = (_DISABLE,) if is_off else ()
         yield _file(device, UNIT, earlier, content, after=enabling, undo=disabling)
 
 
 def _validate(path: str) -> tuple[Step, ...]:
     """Return the step that has netplan read the files, so that a mistake shows before the reboot."""
-    return run("netplan generate") if path == NETPLAN else ()
+    return as_steps("netplan generate") if path == NETPLAN else ()
 
 
 def _file(
