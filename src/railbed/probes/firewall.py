@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
@@ -30,6 +30,8 @@ class Firewall:
     """`ufw` and `firewalld`, and whether they are active."""
     chains: dict[str, Chain]
     """Chains by family, table and name."""
+    zones: dict[str, str] = field(default_factory=dict)
+    """firewalld's zones by interface; the default zone is that of the empty name."""
 
     @property
     def input_policy(self) -> Verdict | None:
@@ -45,6 +47,10 @@ class Firewall:
             return None
         return Walk(self.chains, packet).verdict()
 
+    def blocking(self, packet: Packet) -> list[str]:
+        """Return the base chains that drop the first packet of a connection, or may drop it."""
+        return Walk(self.chains, packet).blocking()
+
 
 def parse(text: str) -> Firewall:
     """Read the listings of the filters; a saved listing without sections is recognised by its form."""
@@ -57,7 +63,26 @@ def parse(text: str) -> Firewall:
         backends=tuple(name for name in ("nft", "iptables", "ip6tables") if name in parts),
         managers={name: _at_work(parts[name]) for name in ("ufw", "firewalld") if name in parts},
         chains=chains,
+        zones=_zones(parts.get("zones", "")) | _default_zone(parts.get("default_zone", "")),
     )
+
+
+def _zones(text: str) -> dict[str, str]:
+    """Read `firewall-cmd --get-active-zones`: a zone, and its interfaces and sources indented below it."""
+    zones: dict[str, str] = {}
+    zone = ""
+    for line in text.splitlines():
+        key, colon, names = line.strip().partition(":")
+        if line.strip() and not line[0].isspace():
+            zone = line.split()[0]
+        elif colon and key == "interfaces" and zone:
+            zones |= dict.fromkeys(names.split(), zone)
+    return zones
+
+
+def _default_zone(text: str) -> dict[str, str]:
+    words = text.split()
+    return {"": words[0]} if len(words) == 1 else {}
 
 
 def _looks_like(text: str) -> str:
@@ -88,7 +113,12 @@ for tool in iptables ip6tables; do
 if [ -n "$old" ] && has $tool; then echo "==> $tool <=="; $tool -S 2>&1; fi
 done
 if has ufw; then echo '==> ufw <=='; ufw status 2>&1; fi
-if has firewall-cmd; then echo '==> firewalld <=='; firewall-cmd --state 2>&1; fi
+if has firewall-cmd; then
+  echo '==> firewalld <=='; if firewall-cmd --state 2>&1; then
+    echo '==> zones <=='; firewall-cmd --get-active-zones 2>/dev/null
+    echo '==> default_zone <=='; firewall-cmd --get-default-zone 2>/dev/null
+  fi
+fi
 echo '==> none <=='"""
 
 PROBE = Probe(

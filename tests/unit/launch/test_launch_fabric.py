@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 
+from railbed.bench.schedule import make_schedule
 from railbed.bench.site import site_of
+from railbed.bench.suite import Suite
+from railbed.bench.tools import perftest
 from railbed.launch.fabric import NodeFabric, fabric_environment, fabric_of
 from railbed.model.cluster import Cluster
 from railbed.model.reading import DeviceFacts, DeviceFailure, Known, Output, Unknown
@@ -123,6 +126,96 @@ def test_the_policy_decides_the_marking() -> None:
     facts = {"a": node("a", tree(1)), "b": node("b", tree(2))}
     assert fabric_of(cluster(ecn=False), facts)["a"].environment["NCCL_IB_TC"] == "104"
     assert fabric_of(cluster(dscp=10), facts)["a"].environment["UCX_IB_TRAFFIC_CLASS"] == "42"
+
+
+def of_version(number: int, *versions: str, rails: int = 1, indices: tuple[int, ...] = (3, 3)) -> str:
+    """Return the tree of a node without the entries of other RoCE versions, such as a ConnectX-3 has it."""
+    lines = tree(number, rails=rails, indices=indices).splitlines()
+    types = dict(line.split("gid_attrs/types/")[1].split(":", 1) for line in lines if "gid_attrs" in line)
+    dropped = {f"/{index}:" for index, kind in types.items() if kind not in versions}
+    return "\n".join(line for line in lines if not any(index in line for index in dropped)) + "\n"
+
+
+V1, V2 = "IB/RoCE v1", "RoCE v2"
+
+
+def test_roce_v1_alone_works_on_a_subnet_without_marking() -> None:
+    fabric = fabric_of(cluster(), {"a": node("a", of_version(1, V1)), "b": node("b", of_version(2, V1))})
+    assert values(fabric["a"]) == {
+        "NCCL_IB_HCA": "=mlx5_0:1",
+        "NCCL_NET": "IB",
+        "NCCL_IB_GID_INDEX": "2",
+        "NCCL_IB_SL": "3",
+        "NCCL_IB_TIMEOUT": "20",
+        "NCCL_IB_RETRY_CNT": "7",
+        "NCCL_SOCKET_IFNAME": "=eth1",
+        "UCX_NET_DEVICES": "mlx5_0:1",
+        "UCX_TLS": "rc_v,self",
+        "UCX_IB_GID_INDEX": "2",
+        "UCX_IB_SL": "3",
+        "UCX_RC_VERBS_TIMEOUT": "4.3s",
+        "UCX_RC_VERBS_RETRY_COUNT": "7",
+        "GLOO_SOCKET_IFNAME": "eth1",
+        "memlock": "unlimited",
+    }
+    reasons = {line.name: line.reason for line in fabric["a"].lines}
+    assert reasons["UCX_IB_GID_INDEX"].startswith("the RoCE v1 entry of 10.1.0.1")
+    without_pfc = fabric_of(cluster(pfc=False), {"a": node("a", of_version(1, V1)), "b": node("b", of_version(2, V1))})
+    assert not {"NCCL_IB_SL", "UCX_IB_SL"} & values(without_pfc["a"]).keys()
+
+
+def test_a_card_with_both_versions_uses_that_of_its_peers() -> None:
+    facts = {"a": node("a", of_version(1, V1)), "b": node("b", tree(2, indices=(5, 5)))}
+    fabric = fabric_of(cluster(), facts)
+    assert values(fabric["b"])["UCX_IB_GID_INDEX"] == "4"
+    assert "UCX_IB_TRAFFIC_CLASS" not in values(fabric["b"])
+
+
+def test_versions_without_a_common_one_are_an_obstacle() -> None:
+    facts = {"a": node("a", of_version(1, V1)), "b": node("b", of_version(2, V2))}
+    fabric = fabric_of(cluster(), facts)
+    assert fabric["a"].obstacle == "mlx5_0 has only RoCE v1 for 10.1.0.1, and another port of rail0 only RoCE v2"
+    assert "Soft-RoCE only v2" in fabric["a"].remedy
+
+
+def test_two_rails_of_roce_v1_with_different_indices() -> None:
+    """UCX has one index for all devices, and would choose v2 itself on a card that has both."""
+    facts = {
+        "a": node("a", of_version(1, V1, rails=2, indices=(3, 6))),
+        "b": node("b", tree(2, rails=2, indices=(3, 6))),
+    }
+    for fabric in fabric_of(cluster(rails=2), facts).values():
+        assert values(fabric)["NCCL_IB_ROCE_VERSION_NUM"] == "1"
+        assert values(fabric)["NCCL_IB_HCA"] == "=mlx5_0:1,mlx5_1:1"
+        assert values(fabric)["UCX_NET_DEVICES"] == "mlx5_0:1"
+        assert values(fabric)["UCX_IB_GID_INDEX"] == "2"
+        assert "UCX_MAX_RNDV_RAILS" not in values(fabric)
+
+
+def test_a_rail_of_roce_v1_beside_one_of_v2_is_left_out_and_named() -> None:
+    old = of_version(1, V1, rails=2).splitlines()
+    new = tree(1, rails=2).splitlines()
+    mixed = [line for line in old if "mlx5_1/" in line] + [line for line in new if "mlx5_0/" in line]
+    facts = {"a": node("a", "\n".join(mixed) + "\n"), "b": node("b", tree(2, rails=2))}
+    for fabric in fabric_of(cluster(rails=2), facts).values():
+        assert values(fabric)["UCX_NET_DEVICES"] == "mlx5_0:1"
+        assert values(fabric)["NCCL_IB_TC"] == "106"
+        assert values(fabric)["left out"] == "rail1"
+        assert "left out" not in fabric.environment
+
+
+def test_bench_uses_the_same_gid_and_marks_nothing_that_has_no_mark() -> None:
+    site = site_of(cluster(), {"a": node("a", of_version(1, V1)), "b": node("b", tree(2))})
+    assert {port.end.node: (port.end.gid_index, port.end.roce_v1, port.no_rdma) for port in site.ports} == {
+        "a": (2, True, ""),
+        "b": (2, True, ""),
+    }
+    suite = Suite.model_validate({"steps": [{"test": "ib_write_lat", "direction": "one"}]})
+    (trial,) = make_schedule(suite, site).trials
+    assert trial.flows[0].call.settings.traffic_class is None
+    command = perftest.client(trial.flows[0].call)
+    assert "-x 2" in command
+    assert "--tclass" not in command
 
 
 def test_infiniband_has_neither_gid_nor_traffic_class() -> None:

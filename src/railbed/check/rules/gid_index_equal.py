@@ -1,8 +1,9 @@
-"""The RoCE v2 GID has the same index on all nodes of a rail.
+"""The RoCE GID has the same index on all nodes of a rail.
 
 What
 ----
-The index of the RoCE v2 GID of the port's address is equal on every node of the rail.
+The index of the GID of the port's address is equal on every node of the rail: that of the RoCE v2 entry, or of the v1
+entry if a card of the rail has no other.
 
 Why
 ---
@@ -23,23 +24,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.shared.port import by_value, rdma_ports, read_ports, unread_findings
+from railbed.check.shared.card import rail_version
+from railbed.check.shared.port import by_value, rdma_ports, read_ports, report_unread
 from railbed.model.text import plural
-from railbed.parsing.gids import rocev2_index
+from railbed.parsing.gids import gid_index
 from railbed.probes import infiniband
 from railbed.probes.infiniband import RdmaDevices
 from railbed.rules.judgement import Judgement, ok, skip, warn
 from railbed.rules.rule import Rule
 from railbed.rules.site import PortView, RailView
 
-NOTHING_TO_COMPARE = "fewer than two RoCE v2 GIDs to compare"
+NOTHING_TO_COMPARE = "fewer than two RoCE GIDs to compare"
 
 
 def judge(rail: RailView) -> Iterator[Judgement]:
     """Compare the indices of all ports of the rail."""
     expected = "one GID index on all nodes"
     read, unread = read_ports(rdma_ports(rail), infiniband.PROBE)
-    yield from unread_findings(unread, infiniband.PROBE, expected)
+    yield from report_unread(unread, expected)
     indices = {port.subject: index for port, facts in read if (index := _index(port, facts)) is not None}
     if len(indices) < 2:
         if not unread:
@@ -53,7 +55,7 @@ def judge(rail: RailView) -> Iterator[Judgement]:
 def _index(port: PortView, facts: RdmaDevices) -> int | None:
     device = facts.devices.get(port.port.rdma or "")
     own = device.ports.get(str(port.port.rdma_port)) if device else None
-    return rocev2_index(own.gids, port.port.address) if own else None
+    return gid_index(own.gids, port.port.address, rail_version(port)) if own else None
 
 
 def _unless(rail: RailView) -> str:

@@ -3,16 +3,20 @@
 What
 ----
 The GID table of the port has an entry of type RoCE v2 for the address in the cluster file. `observed` names its index.
+If a card of the rail has only RoCE v1 for its address, and all others of the rail have v1 as well, the rail uses v1 and
+the rule warns: a rail is one subnet or one cable, on which v1 works.
 
 Why
 ---
-A RoCE v2 packet is UDP in IP: only IP has a DSCP for the lossless queue and an ECN field for congestion control. With a
-RoCE v1 or link-local GID, training may run without either between two nodes of one switch, and hangs across subnets.
+A RoCE v2 packet is UDP in IP: only IP has a DSCP for the lossless queue and an ECN field for congestion control, and
+only IP is routed. RoCE v1 has neither: its frames can be lossless by the priority in a VLAN tag, or by global pause.
+The two versions cannot talk to each other, and with a link-local GID training hangs across subnets.
 
 Fix
 ---
 Add the address to the interface (`ip addr add ADDRESS/PREFIX dev IF`): the kernel then adds the GID. Only v1 for
-the address: the card does not support v2 (ConnectX-3 without Pro), or its driver or firmware has it off.
+the address: the card does not support v2 (ConnectX-3 without Pro), or its driver or firmware has it off. No setting
+adds it to the former: use it as it is on one subnet, or a card with v2 (ConnectX-3 Pro, ConnectX-4 and newer).
 
 Source
 ------
@@ -26,11 +30,20 @@ from collections.abc import Iterator, Sequence
 
 from railbed.check.shared.card import CARD_PROBES, card_of
 from railbed.check.shared.port import no_rdma, not_there, rdma_device
-from railbed.parsing.gids import ROCE_V2, Gid, of_address, rocev2_index
+from railbed.parsing.gids import ROCE_V2, Gid, common_version, gid_index, of_address, types_of_address
 from railbed.probes import ibv_devinfo, infiniband
-from railbed.rules.judgement import Judgement, fail, ok, skip, unknown
+from railbed.rules.judgement import Judgement, fail, ok, skip, unknown, warn
 from railbed.rules.rule import Rule
 from railbed.rules.site import PortView
+
+WORKS_WITH_V1 = (
+    "RDMA works with it on one cable or subnet, without DSCP, ECN and routing: for lossless frames use a VLAN "
+    "priority, or global pause with `pfc: false` in the policy; a ConnectX-3 Pro, ConnectX-4 or newer card has RoCE v2"
+)
+NO_COMMON_VERSION = (
+    "another card of {rail} has only RoCE v2, and the versions cannot talk to each other: turn v2 on here if the card "
+    "has it, or use cards with a version in common"
+)
 
 
 def judge(port: PortView) -> Iterator[Judgement]:
@@ -52,16 +65,27 @@ def judge(port: PortView) -> Iterator[Judgement]:
 
 def _judge_table(port: PortView, gids: Sequence[Gid], expected: str) -> Judgement:
     evidence = "\n".join(f"{gid.index} {gid.gid} {gid.type or '?'} {gid.netdev or ''}".rstrip() for gid in gids)
-    index = rocev2_index(gids, port.port.address)
+    index, old = (gid_index(gids, port.port.address, version) for version in (2, 1))
+    uses_v1 = common_version(port.on_rail(_types)) == 1
     if index is not None:
-        return ok(expected=expected, observed=f"index {index}", evidence=evidence)
+        unused = f"; the rail uses RoCE v1, index {old}" if uses_v1 else ""
+        return ok(expected=expected, observed=f"index {index}{unused}", evidence=evidence)
     ours = of_address(gids, port.port.address)
     if any(gid.type is None for gid in ours):
         return unknown(expected=expected, observed=f"index {ours[0].index}, of unknown type", evidence=evidence)
     if ours:
-        return fail(expected=expected, observed=f"only RoCE v1, index {ours[0].index}", evidence=evidence)
+        observed = f"only RoCE v1, index {ours[0].index}"
+        if uses_v1:
+            return warn(expected=expected, observed=observed, remedy=WORKS_WITH_V1, evidence=evidence)
+        remedy = NO_COMMON_VERSION.format(rail=port.port.rail)
+        return fail(expected=expected, observed=observed, remedy=remedy, evidence=evidence)
     remedy = f"put {port.port.address} on {port.port.netdev}: ip addr add {_interface_address(port)}"
     return fail(expected=expected, observed=_what_is_there(gids), remedy=remedy, evidence=evidence)
+
+
+def _types(port: PortView) -> frozenset[str] | None:
+    gids = _gids(port)
+    return types_of_address(gids, port.port.address) if gids else None
 
 
 def _gids(port: PortView) -> Sequence[Gid] | None:
@@ -97,6 +121,7 @@ RULE = Rule(
     name="gid_rocev2",
     title="RoCE v2 GID for the port's address",
     scope="port",
+    stage="rail",
     needs=(*CARD_PROBES, ibv_devinfo.PROBE),
     judge=judge,
     unless=no_rdma,

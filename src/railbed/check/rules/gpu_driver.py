@@ -14,24 +14,29 @@ wait for it at every step. A GPU that fell off the bus takes the whole job down 
 
 Fix
 ---
-Install a driver of the branch that PyTorch's CUDA needs, the same on all nodes, and reboot. "Driver/library version
-mismatch" means the driver was upgraded under the running module: reboot. A GPU missing from nvidia-smi that lspci
-still shows: look for `Xid` in `dmesg`.
+Install a driver of the branch that PyTorch's CUDA needs, the same on all nodes, and reboot: the finding has the
+commands of the node's distribution. NVIDIA's open kernel modules have no GPU before Turing, and branches after 580 none
+at all before it (V100, P100). railbed installs no driver and reboots nothing. "Driver/library version mismatch" means
+the driver was upgraded under the running module: reboot. A GPU missing from nvidia-smi that lspci still shows: look
+for `Xid` in `dmesg`.
 
 Source
 ------
-NVIDIA, CUDA compatibility guide, "Minor version compatibility", and CUDA toolkit release notes (minimum drivers).
+NVIDIA, CUDA compatibility guide, "Minor version compatibility", CUDA toolkit release notes (minimum drivers), and
+driver installation guide (kernel modules, packages by distribution).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from railbed.check.shared.driver import driver_plan
 from railbed.check.shared.port import NO_GPU
 from railbed.model.text import plural
-from railbed.probes import gpu, torch
+from railbed.probes import gpu, os_release, torch
+from railbed.probes.os_release import OsRelease
 from railbed.rules.judgement import Judgement, fail, ok, skip, unknown, warn
-from railbed.rules.rule import Rule
+from railbed.rules.rule import HandStep, Rule
 from railbed.rules.site import NodeView
 
 LONGEST = 9
@@ -39,6 +44,10 @@ LONGEST = 9
 OLDEST_DRIVER = {11: "450.80.02", 12: "525.60.13", 13: "580.65.06"}
 """By the major version of CUDA."""
 WORKING = "a driver that shows every GPU"
+NOUVEAU = "reboot the machine yourself: the kernel's own driver, nouveau, has the GPUs until then"
+NOT_LOADED = (
+    "modprobe nvidia; if that fails, `dmesg | grep -i nvidia` shows why, such as Secure Boot, or a reboot is due"
+)
 
 
 def judge(node: NodeView) -> Iterator[Judgement]:
@@ -48,7 +57,7 @@ def judge(node: NodeView) -> Iterator[Judgement]:
         yield skip(NO_GPU)
         return
     if not gpus.gpus:
-        yield _not_working(gpus)
+        yield _not_working(gpus, node.try_read(os_release.PROBE))
         return
     hidden = len(gpus.on_bus or ()) - len(gpus.gpus)
     if hidden > 0:
@@ -56,25 +65,27 @@ def judge(node: NodeView) -> Iterator[Judgement]:
         yield warn(expected=WORKING, observed=observed, remedy="dmesg | grep -i xid", evidence=gpus.problem or "")
     elif gpus.problem:
         yield warn(expected=WORKING, observed=gpus.problem)
-    yield _judge_version(gpus, node.read(torch.PROBE))
+    yield _judge_version(gpus, node.read(torch.PROBE), node.try_read(os_release.PROBE))
 
 
-def _not_working(gpus: gpu.Gpus) -> Judgement:
+def _not_working(gpus: gpu.Gpus, release: OsRelease | None) -> Judgement:
+    if gpus.installed and not gpus.module:
+        observed = f"driver {gpus.installed} is installed and not loaded"
+        return fail(expected=WORKING, observed=observed, remedy=NOUVEAU if gpus.nouveau else NOT_LOADED)
     if gpus.problem:
         return fail(expected=WORKING, observed="nvidia-smi fails", evidence=gpus.problem, remedy=_remedy(gpus.problem))
     count = len(gpus.on_bus or ())
     if gpus.module:
         return fail(expected=WORKING, observed=f"driver {gpus.module} shows 0 of {count} GPUs")
-    return fail(
-        expected=WORKING, observed=f"{plural(count, 'GPU')} on the PCI bus, no driver", remedy="install NVIDIA's driver"
-    )
+    observed = f"{plural(count, 'GPU')} on the PCI bus, no driver"
+    return fail(expected=WORKING, observed=observed, remedy=driver_plan(gpus.chips, release))
 
 
 def _remedy(problem: str) -> str:
     return "reboot: the driver was upgraded under its running module" if "mismatch" in problem else ""
 
 
-def _judge_version(gpus: gpu.Gpus, install: torch.Torch) -> Judgement:
+def _judge_version(gpus: gpu.Gpus, install: torch.Torch, release: OsRelease | None) -> Judgement:
     driver = gpus.gpus[0].driver or gpus.module
     if driver is None:
         return unknown(expected=WORKING, observed="nvidia-smi does not report the driver's version")
@@ -89,18 +100,24 @@ def _judge_version(gpus: gpu.Gpus, install: torch.Torch) -> Judgement:
         return unknown(expected=expected, observed=f"{observed}; its minimum is not known here")
     if _numbers(driver) >= _numbers(oldest):
         return ok(expected=expected, observed=observed)
-    return fail(expected=f"{expected}: {oldest}", observed=observed, remedy=f"install driver {oldest} or newer, reboot")
+    return fail(expected=f"{expected}: {oldest}", observed=observed, remedy=driver_plan(gpus.chips, release))
 
 
 def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part[:LONGEST]) for part in version.split(".") if part.isdecimal()) or (0,)
 
 
+def _by_hand(node: NodeView) -> Iterator[HandStep]:
+    if node.node.gpus:
+        yield HandStep(node.name, "install the NVIDIA driver, of the same branch on all nodes, and reboot")
+
+
 RULE = Rule(
     name="gpu_driver",
     title="the GPU driver works and suits torch",
     scope="node",
-    needs=(gpu.PROBE, torch.PROBE),
+    needs=(gpu.PROBE, torch.PROBE, os_release.PROBE),
     judge=judge,
+    by_hand=_by_hand,
     doc=__doc__,
 )

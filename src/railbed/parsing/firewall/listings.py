@@ -1,15 +1,11 @@
-"""The rules of a firewall, as iptables and nft list them.
-
-Reads the rules that `iptables -S` prints.
-
-Reads the rules that `nft -j list ruleset` prints.
-"""
+"""The rules of a firewall, as `iptables -S` and `nft -j list ruleset` print them."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from ipaddress import ip_network
 from itertools import pairwise
 
 from railbed.errors import ParseError
@@ -17,8 +13,7 @@ from railbed.parsing.firewall.rules import Action, Chain, PacketRule, Verdict, n
 from railbed.parsing.text import Fields, json_value, shell_words
 
 IPTABLES_ACTIONS: dict[str, Action] = {"ACCEPT": "accept", "DROP": "drop", "REJECT": "drop", "RETURN": "return"}
-UNDERSTOOD_MODULES = {"tcp", "udp", "multiport", "conntrack", "state", "comment"}
-LOOPBACK = ("127.", "::1")
+UNDERSTOOD_MODULES = {"tcp", "udp", "multiport", "conntrack", "state", "comment", "addrtype"}
 NOISE = re.compile(r"^(#|ip6?tables\S* v|modprobe: |Perhaps |iptables: )")
 FORBIDDEN = re.compile(r"permission denied|operation not permitted|must be root", re.IGNORECASE)
 """Rules that we may not read are not the same as no rules."""
@@ -65,7 +60,9 @@ def _rule(words: list[str], own: set[str], family: str) -> Iterator[PacketRule]:
     """Yield the rule, unless it never meets the first packet of a connection from another machine."""
     options = dict(_options(words))
     states = options.get("--ctstate") or options.get("--state")
-    if (states and "NEW" not in states.split(",")) or options.get("-i") == "lo" or _is_to_loopback(words):
+    if (states and "NEW" not in states.split(",")) or options.get("-i") == "lo" or _is_to_others(words):
+        return
+    if options.get("--dst-type", "LOCAL") != "LOCAL":
         return
     target = options.get("-j") or options.get("-g")
     ports = options.get("--dports") or options.get("--dport")
@@ -84,12 +81,24 @@ def _rule(words: list[str], own: set[str], family: str) -> Iterator[PacketRule]:
     )
 
 
-def _is_to_loopback(words: list[str]) -> bool:
-    """Whether the rule is for a destination inside the machine, such as the rule that Kubernetes adds."""
+def _is_to_others(words: list[str]) -> bool:
+    """Whether the rule is for a destination inside the machine, as Kubernetes adds it, or for a group, as ufw adds it.
+
+    A peer sends to the machine's own address on the rail.
+    """
     return any(
-        before != "!" and option == "-d" and value.startswith(LOOPBACK)
+        before != "!" and option == "-d" and _is_loopback_or_group(value)
         for before, option, value in zip(["", *words], words, words[1:], strict=False)
     )
+
+
+def _is_loopback_or_group(text: str) -> bool:
+    try:
+        network = ip_network(text, strict=False)
+    except ValueError:
+        # A mask with gaps, for example: such a rule is unclear, and the others are not.
+        return False
+    return network.is_loopback or network.is_multicast
 
 
 def _options(words: list[str]) -> Iterator[tuple[str, str]]:
@@ -103,8 +112,10 @@ def _options(words: list[str]) -> Iterator[tuple[str, str]]:
         if word in ("-j", "-g"):
             yield word, value
             return
-        if word in ("-p", "-s", "-i", "--dport", "--dports", "--ctstate", "--state"):
+        if word in ("-p", "-s", "-i", "--dport", "--dports", "--ctstate", "--state", "--dst-type"):
             yield word, value
+        elif word in ("-d", "--sport", "--sports"):
+            yield "unclear", word
         elif not (word == "--comment" or (word == "-m" and value in UNDERSTOOD_MODULES)):
             yield "unclear", word
             yield from _target([value, *rest])

@@ -1,8 +1,6 @@
 """One model of packet filter rules, regardless of the tool that set them, and what they do to a packet.
 
-Ports and networks as packet filters write them.
-
-Reads one condition of an nft rule, from its JSON, into our model of a rule.
+Ports and networks are written as packet filters write them. A condition of an nft rule comes as JSON.
 """
 
 from __future__ import annotations
@@ -81,14 +79,22 @@ class Walk:
 
     def verdict(self) -> Verdict | None:
         """Return what happens to the packet; None if that cannot be determined. It must pass every base chain."""
-        ends = [
-            {chain.policy if end == "return" else end for end in self._ends(name)}
-            for name, chain in self.chains.items()
-            if chain.policy and FAMILIES.get(chain.family, self.packet.source.version) == self.packet.source.version
-        ]
+        ends = self._base_ends().values()
         if {"drop"} in ends:
             return "drop"
         return "accept" if all(end == {"accept"} for end in ends) else None
+
+    def blocking(self) -> list[str]:
+        """Return the base chains that drop the packet, or may drop it."""
+        return [name for name, ends in self._base_ends().items() if ends != {"accept"}]
+
+    def _base_ends(self) -> dict[str, set[str]]:
+        """Return how each base chain for the packet's family may end."""
+        return {
+            name: {chain.policy if end == "return" else end for end in self._ends(name)}
+            for name, chain in self.chains.items()
+            if chain.policy and FAMILIES.get(chain.family, self.packet.source.version) == self.packet.source.version
+        }
 
     def _ends(self, name: str) -> frozenset[str]:
         """Return how a chain may end for the packet: accept, drop, return."""
@@ -141,17 +147,22 @@ def with_match(rule: PacketRule, match: Fields) -> PacketRule | None:
     right = list(_items(match.get("right")))
     if left is None:
         return replace(rule, unclear=True)
-    connection = left.sub("ct")
+    connection, lookup = left.sub("ct"), left.sub("fib")
     if connection and connection.optional_text("key") == "state":
         return rule if ("new" in right) == (operator != "!=") else None
+    if connection and connection.optional_text("key") == "status" and right == ["dnat"] and operator != "!=":
+        # Packets to the machine's own address are not translated.
+        return None
+    if lookup and lookup.optional_text("result") == "type" and "daddr" in _items(lookup.get("flags")):
+        return rule if ("local" in right) == (operator != "!=") else None
     try:
-        narrowed = _narrowed(rule, left, right)
+        narrowed = _narrow(rule, left, right)
     except (ParseError, TypeError):
         return replace(rule, unclear=True)
     return narrowed if operator in ("==", "in") else replace(rule, unclear=True)
 
 
-def _narrowed(rule: PacketRule, left: Fields, right: list[object]) -> PacketRule:
+def _narrow(rule: PacketRule, left: Fields, right: list[object]) -> PacketRule:
     if any(isinstance(item, str) and item.startswith(NAMED_SET) for item in right):
         return replace(rule, unclear=True)
     payload, meta = left.sub("payload"), left.sub("meta")
