@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from html import unescape
 from typing import Any, ClassVar, Literal
 
+from railbed.model.text import number
+from railbed.present.wording import percent, seconds, size, with_unit
+
 Tone = Literal["good", "notice", "bad", "quiet"]
 
 
@@ -109,6 +112,14 @@ class ListBlock:
 
 
 @dataclass(frozen=True, slots=True)
+class BulletBlock:
+    """A list of sentences."""
+
+    template: ClassVar[str] = "bullets"
+    items: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
 class Fold:
     """Blocks that are shown on demand; on paper they are always shown."""
 
@@ -171,4 +182,87 @@ class LadderBlock:
     note: str = ""
 
 
-Block = TextBlock | Heading | Facts | TableBlock | Entries | ListBlock | Fold | Figure | LadderBlock
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MapBox:
+    """A device, or several that are alike; x and y are its middle."""
+
+    x: float
+    y: float
+    text: str
+    is_switch: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MapLine:
+    """A link between two devices."""
+
+    x1: float
+    y1: float
+    x2: float
+    y2: float
+    text: str
+    colour: int
+    """Number of a colour in the style sheet."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MapBlock:
+    """Devices and their links: a drawing on a page, and a table for the rest."""
+
+    template: ClassVar[str] = "map"
+    title: str
+    width: float
+    height: float
+    box_width: float
+    box_height: float
+    boxes: Sequence[MapBox]
+    lines: Sequence[MapLine]
+    keys: Sequence[tuple[str, int]]
+    """The rails and the numbers of their colours."""
+    table: TableBlock
+    note: str = ""
+
+
+Block = (
+    TextBlock
+    | Heading
+    | Facts
+    | TableBlock
+    | Entries
+    | ListBlock
+    | BulletBlock
+    | Fold
+    | Figure
+    | LadderBlock
+    | MapBlock
+)
+
+
+def show_with_unit(value: float, unit: str) -> Value:
+    """Return a value that is shown with its unit."""
+    return Value(value, unit, with_unit(value, unit))
+
+
+def bare(value: float, unit: str) -> Value:
+    """Return a value whose unit is shown elsewhere, such as in a separate column."""
+    return Value(value, unit, number(value))
+
+
+def duration(value: float) -> Value:
+    """Return a time in seconds."""
+    return Value(value, "s", seconds(value))
+
+
+def byte_count(value: float) -> Value:
+    """Return an amount of data."""
+    return Value(value, "byte", size(value))
+
+
+def share(value: float) -> Value:
+    """Return a share (0 to 1), shown as a percentage."""
+    return Value(value, "1", percent(value))
+
+
+def count(value: int) -> Value:
+    """Return a number of items."""
+    return Value(value, "1", f"{value:,}")

@@ -1,0 +1,1 @@
+"""The sections of the hand-over page, one file each. Read `state.py` first."""
