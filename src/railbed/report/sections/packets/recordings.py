@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 from railbed.model.events import CaptureMethod, ClockAligned, RecordingRead
 from railbed.present.wording import NOT_KNOWN, seconds
-from railbed.report.blocks import Block, Cell, Code, Entries, Entry, MarkCell, TableBlock
+from railbed.report.blocks import Block, Cell, Code, Entries, Entry, MarkCell, TableBlock, byte_count, count
 from railbed.report.document import Section
-from railbed.report.figures import byte_count, count
 from railbed.report.reading.run import RunData
 
 COLUMNS = ("recording", "RDMA packets", "of", "bytes", "dropped", "snap length", "lasted", "clock", "file")
