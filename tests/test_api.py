@@ -137,6 +137,20 @@ def test_discover_writes_a_file_and_shows_what_changed(recording: Reach, tmp_pat
         railbed.discover("a b")
 
 
+def test_a_list_to_tick_is_the_one_that_is_printed(recording: Reach, tmp_path: Path) -> None:
+    def printed() -> list[dict[str, object]]:
+        return cli.railbed(tmp_path, "check", "--checklist", "--replay", recording.replay or "", "--json").records
+
+    assert [json.loads(to_json(item)) for item in railbed.checklist(reach=recording)] == printed()
+    railbed.check(reach=recording).result()
+    ticked = railbed.checklist(reach=recording)
+    assert [json.loads(to_json(item)) for item in ticked] == printed()
+    assert any(item.is_done for item in ticked)
+    assert {item.check for item in railbed.checklist(rules=["mtu"], reach=recording)} == {"mtu"}
+    with pytest.raises(UsageError, match="there is no rule 'nix'"):
+        railbed.checklist(rules=["nix"], reach=recording)
+
+
 def test_mistakes_are_raised(recording: Reach, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="there is no rule 'nix'"):
         railbed.check(rules=["nix"], reach=recording)
@@ -208,7 +222,7 @@ SHOWN = {"as_json", "everything", "explain", "listing", "show_list", "yes", "fol
 OTHER = {
     "bench": set(),
     "capture": {"files", "from_files", "full"},
-    "check": set(),
+    "check": {"checklist"},
     "compare": set(),
     "configure": {"undo", "overwrite"},
     "diagnose": set(),
@@ -226,6 +240,7 @@ REACH = {"timeout", "record", "replay"}
 RENAMED = {
     "all_pairs": "every_pair",
     "file": "output",
+    "fingerprint": "fingerprints",
     "minimum": "min_nodes",
     "prompt": "prompts",
     "rule": "rules",
@@ -242,11 +257,7 @@ def test_every_option_of_a_verb_is_a_parameter(verb: str) -> None:
     module = import_module(f"railbed.cli.verbs.{VERBS[verb]}")
     options = {*inspect.signature(getattr(module, f"{verb}_command")).parameters} - SHOWN - OTHER[verb]
     parameters = {*inspect.signature(getattr(railbed, verb)).parameters}
-    assert (
-        ("reach" in parameters)
-        == bool(options & REACH)
-        == (verb not in ("compare", "diagnose", "parse", "report", "runs"))
-    )
+    assert ("reach" in parameters) == bool(options & REACH) == (verb not in ("compare", "diagnose", "parse", "runs"))
     assert {RENAMED.get(option, option) for option in options - REACH} <= parameters
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -202,14 +203,18 @@ def test_nodes_get_everything_that_runs_there() -> None:
     assert {module for module in needed if modules[module] not in sent} == set()
 
 
+LONGEST_FILE, LONGEST_FUNCTION = 353, 50
+
+
 def test_files_and_functions_stay_small() -> None:
     every = {**trees(), **trees(SWITCHLAB)}
-    long_files = [str(path) for path in every if len(path.read_text().splitlines()) > 400]
+    long_files = [str(path) for path in every if len(path.read_text().splitlines()) > LONGEST_FILE]
     long_functions = [
         f"{path}:{node.name}"
         for path, tree in every.items()
         for node in statements(tree)
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and (node.end_lineno or 0) - node.lineno > 50
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and (node.end_lineno or 0) - node.lineno > LONGEST_FUNCTION
     ]
     assert (long_files, long_functions) == ([], [])
 
@@ -264,6 +269,41 @@ def test_packages_name_the_file_to_read_first(package: Path) -> None:
 )
 def test_the_form_of_the_sentence(docstring: str, first: str | None) -> None:
     assert first_file(docstring) == first
+
+
+def listed_names(docstring: str) -> Iterator[str]:
+    """Yield the files that a package's docstring describes: in backticks, or at the beginning of a column."""
+    yield from re.findall(r"`([\w/]+\.py|\w+/)`", docstring.replace("Read `", ""))
+    for names in re.findall(r"(?:^|;  )((?:\w+, )*\w+)  +\S", docstring, re.MULTILINE):
+        yield from names.split(", ")
+
+
+@pytest.mark.parametrize("package", [SOURCE, SWITCHLAB])
+def test_packages_describe_each_file_once(package: Path) -> None:
+    wrong = []
+    for path, tree in trees(package).items():
+        if path.name != "__init__.py":
+            continue
+        counts = Counter(listed_names(ast.get_docstring(tree) or ""))
+        for name, count in counts.items():
+            if not (path.parent / name).exists() and not (path.parent / f"{name}.py").is_file():
+                wrong.append(f"{path}: {name} does not exist")
+            elif count > 1 and name.endswith(".py"):
+                wrong.append(f"{path}: {name} is described {count} times: join the descriptions")
+    assert wrong == []
+
+
+@pytest.mark.parametrize(
+    ("docstring", "names"),
+    [
+        ("Rules. Read `mtu.py` first.", []),
+        ("Files: `a.py` writes, `below/b.py` reads, `static/` has the page.", ["a.py", "below/b.py", "static/"]),
+        ("Parts.\n\nread    a file\nkeys, names  keys;  lock  waits", ["read", "keys", "names", "lock"]),
+        ("Folders:\n\n    0001.rows    the rows", []),
+    ],
+)
+def test_the_files_that_a_docstring_lists(docstring: str, names: list[str]) -> None:
+    assert list(listed_names(docstring)) == names
 
 
 def test_unit_tests_are_where_the_packages_are() -> None:

@@ -276,7 +276,7 @@ def test_an_image_of_somebody_else_is_not_used(stranger: str, own: Path, planted
     (own / "labs").mkdir()
     (own / "labs" / "image").write_text("key/states/none")
     with pytest.raises(ForeignCache, match="everybody can write to it"):
-        cache.chosen(own / "labs")
+        cache.find_saved_machine(own / "labs")
 
 
 def test_unfinished_images_are_not_removed_through_a_link(own: Path, victim: Path) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from railbed.fleet import Fleet, change
 from railbed.fleet.change import NotChanged, Refused, commit
-from railbed.model.fix import FileStep, Fix, Persistence, run
+from railbed.model.fix import FileStep, Fix, Persistence, as_steps
 from railbed.transport.base import Target
 from railbed.transport.connect import live_connector
 from tests.support.strangers import local_user
@@ -74,7 +74,12 @@ def making(path: Path) -> Fix:
     other = path.with_name("other")
     other.write_text(SECRET)
     files = (FileStep(path=str(other), content="new\n"),)
-    return Fix(device="n1", apply=(*run(f"touch {path}"), *files), undo=run(f"rm {path}"), persistence=Persistence.BOOT)
+    return Fix(
+        device="n1",
+        apply=(*as_steps(f"touch {path}"), *files),
+        undo=as_steps(f"rm {path}"),
+        persistence=Persistence.BOOT,
+    )
 
 
 async def never() -> str:

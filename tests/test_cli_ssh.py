@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import signal
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -79,9 +80,10 @@ def core(findings: list[dict[str, Any]], nodes: set[str]) -> list[tuple[str, str
 def test_local_ssh_and_recording_say_the_same(three: Servers, tmp_path: Path) -> None:
     server = three.servers[0]
     port = "{netdev: lo, rail: loop, address: 127.0.0.1}"
-    body = (
-        f"rails: {{loop: {{subnet: 127.0.0.0/8}}}}\npolicy: {{host_mtu: 1500}}\nnodes:\n  n: {{ports: [{port}], host: "
+    settings = (
+        f"policy: {{host_mtu: 1500}}\ntraining: {{python: {sys.executable}}}\n"  # a login may find another Python
     )
+    body = f"rails: {{loop: {{subnet: 127.0.0.0/8}}}}\n{settings}nodes:\n  n: {{ports: [{port}], host: "
     (tmp_path / "local.yaml").write_text(f"name: one\n{body}local}}\n")
     (tmp_path / "ssh.yaml").write_text(
         f"name: one\nlogin: {{user: {three.user}, key: {three.key}, known_hosts: {three.known_hosts}, "

@@ -50,7 +50,7 @@ def rewrite(folder: Path, changed: Callable[[int, float], float], **about: float
 def test_times_only_go_forward() -> None:
     clock = ForwardClock(100.0)
     times = [101.0, 102.0, 101.5, float("inf"), 82.0, 83.0, 70.0, 71.0]
-    assert [clock.corrected(time) for time in times] == [101.0, 102.0, 102.0, 102.0, 102.0, 103.0, 103.0, 104.0]
+    assert [clock.correct(time) for time in times] == [101.0, 102.0, 102.0, 102.0, 102.0, 103.0, 103.0, 104.0]
     assert clock.set_back == 20.0 + 13.0
 
 

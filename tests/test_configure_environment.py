@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from railbed.check.shared.nodes import REQUIREMENTS, TUNING
+from railbed.check.shared.environment import REQUIREMENTS, TUNING
 from railbed.probes import torch
 from tests.support.cli import Result, railbed
 from tests.support.labs import RunningLab

@@ -40,7 +40,7 @@ def states(lab: RunningLab) -> dict[str, str]:
 
 
 def test_both_ends_of_a_cable_become_lossless_stay_so_and_come_back_as_they_were(lab: RunningLab) -> None:
-    scope = ("--only", "node1", "--only", "nexus")
+    scope = ("--only", "node1", "--only", "nexus", *(word for rule in LOSSLESS for word in ("--rule", rule)))
     before = state_of_cable(lab)
     shown = configure(lab, *scope)
     assert {subject.partition("/")[0] for subject in changes(shown)} == {"node1", "nexus"}

@@ -20,7 +20,7 @@ from railbed.model.meters import METERS
 from railbed.model.record import WRONG, Verdict
 from railbed.rules.engine import judge
 from railbed.store.records import read_record
-from tests.support.diagnosecase import CASES, evidence_of, load_case, read_case
+from tests.support.diagnosecase import CASES, load_case, read_case, site_of
 
 TOGETHER = "together"
 FILES = sorted(CASES.glob("*/*.yaml"))
@@ -84,7 +84,7 @@ def test_the_next_command_works_when_typed(name: str) -> None:
 
 
 def test_without_series_rules_are_skipped_with_the_reason() -> None:
-    findings = list(judge(DIAGNOSE_BOOK, evidence_of({})))
+    findings = list(judge(DIAGNOSE_BOOK, site_of({})))
     assert {finding.check for finding in findings if finding.verdict is not Verdict.SKIPPED} == NEEDS_NOTHING
     assert {finding.check for finding in findings} == DIAGNOSE_BOOK.rules.keys()
     assert all(finding.observed for finding in findings)

@@ -8,13 +8,13 @@ import pytest
 
 from railbed import clusterfile
 from railbed.diagnose.book import DIAGNOSE_BOOK
-from railbed.diagnose.evidence import Evidence
 from railbed.fleet.sample.switches import PROBES, series_of
 from railbed.model.meters import Sample, SeriesKey
 from railbed.model.reading import Known
 from railbed.model.record import WRONG, Verdict
 from railbed.probes.outputs import parse_output
 from railbed.rules.engine import judge
+from railbed.rules.site import Site
 from railbed.store.series import SeriesWriter
 from railbed.store.timeline import Timeline
 from switchlab.nexus.model.switch import Switch
@@ -44,7 +44,7 @@ def counts(port: str, counter: str, amount: int, group: int | None = None) -> Dr
     return lambda switch: switch.add(port, counter, amount, group=group)
 
 
-def sampled(switch: Switch, drive: Drive, hosts: Mapping[SeriesKey, int]) -> Evidence:
+def sampled(switch: Switch, drive: Drive, hosts: Mapping[SeriesKey, int]) -> Site:
     """Sample the switch and its nodes into a run; the nodes' counters grow by a rate while something happens."""
     site = cluster()
     with made_run("watch", cluster_text=clusterfile.dumps(site), cluster="x") as (run, clock):
@@ -64,7 +64,7 @@ def sampled(switch: Switch, drive: Drive, hosts: Mapping[SeriesKey, int]) -> Evi
             for node in ("a", "b"):
                 layout = tuple(series for series in hosts if series.device == node)
                 writer.append(Sample(node, time, layout, tuple(totals[series] for series in layout)))
-    return Evidence(site, Timeline(run.folder))
+    return Site(site, timeline=Timeline(run.folder))
 
 
 def facts_of(switch: Switch) -> dict[str, object]:

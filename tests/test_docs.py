@@ -21,7 +21,7 @@ DOCUMENTS = sorted(
         *ROOT.glob("*.md"),
         *(ROOT / "src").rglob("*.md"),
         *(ROOT / "docs").rglob("*.md"),
-        *(ROOT / "examples").glob("*.md"),
+        *(ROOT / "examples").rglob("*.md"),
         *(ROOT / "tests").rglob("*.md"),
     ]
 )
@@ -139,11 +139,12 @@ def test_folders_that_the_architecture_names_exist() -> None:
     assert [folder for folder in folders if not any((root / folder).is_dir() for root in roots)] == []
 
 
-def test_files_that_the_page_about_support_names_exist() -> None:
+def test_the_page_about_support_names_every_file() -> None:
     folder = ROOT / "tests" / "support"
-    names = re.findall(r"`(\w+\.py|\w+/)`", (folder / "README.md").read_text())
-    assert names
-    assert [name for name in names if not (folder / name).exists()] == []
+    names = set(re.findall(r"`(\w+\.py|\w+/)`", (folder / "README.md").read_text()))
+    packages = {f"{path.parent.name}/" for path in folder.glob("*/__init__.py")}
+    modules = {path.name for path in folder.glob("*.py")} - {"__init__.py"}
+    assert names == packages | modules
 
 
 def pages_linked_from(path: Path, text: str) -> set[Path]:

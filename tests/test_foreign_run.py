@@ -14,8 +14,7 @@ from pathlib import Path
 import pytest
 
 from railbed.errors import UsageError
-from railbed.model.fix import Fix, Persistence
-from railbed.model.fix import run as run_commands
+from railbed.model.fix import Fix, Persistence, as_steps
 from railbed.report import read
 from railbed.store import list_runs, open_run
 from railbed.store.find import ForeignRun, cluster_to_act_on, cluster_to_read
@@ -255,7 +254,7 @@ def test_root_makes_no_key_in_the_home_of_another(tmp_path: Path, monkeypatch: p
 
 
 def test_an_undo_that_was_changed_needs_an_answer(planted: Planted) -> None:
-    save_undo(planted.run, Fix(device="here", apply=run_commands("true"), undo=(), persistence=Persistence.KEPT))
+    save_undo(planted.run, Fix(device="here", apply=as_steps("true"), undo=(), persistence=Persistence.KEPT))
     assert read_undo(planted.run, own=True) == read_undo(planted.run)
     (planted.run / FILE).write_text((planted.run / FILE).read_text().replace("true", "id"))
     assert read_undo(planted.run)

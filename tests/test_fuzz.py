@@ -45,6 +45,7 @@ SHAPES = {
 
 
 def survives(reader: Reader, text: str) -> None:
+    reader.prepare()
     begun = time.thread_time()
     reader.read(text)
     assert time.thread_time() - begun < HANGS_SECONDS

@@ -72,19 +72,29 @@ def test_a_lab_is_a_cluster_like_any_other(lab: RunningLab) -> None:
     assert verdicts["rendezvous_reachable", "node3"] == "ok"
 
 
+def mount_accounts(lab: RunningLab, node: str) -> None:
+    """Mount a node's accounts if they are not: whoever replaces /etc/passwd here takes them away from all nodes."""
+    accounts = lab.cluster.parent / f"{node}.passwd"
+    command = f"mountpoint -q /etc/passwd || mount --bind {accounts} /etc/passwd"
+    assert lab.run_inside(node, command).code == 0
+
+
 def test_the_home_of_a_node_is_that_of_the_lab_when_this_machine_gets_an_account(lab: RunningLab) -> None:
-    """Whoever replaces /etc/passwd here takes the mount of every node away: training must not write to /root."""
-    accounts = lab.cluster.parent / "node1.passwd"
-    assert lab.run_inside("node1", "umount /etc/passwd").code == 0
+    """Training must not write to /root then."""
+    lab.run_inside("node1", "umount /etc/passwd")
+    assert lab.run_inside("node1", "mountpoint -q /etc/passwd").code != 0
     try:
         assert lab.shell("node1", "cd; pwd").out.strip() == str(lab.cluster.parent / "homes" / "node1")
     finally:
-        assert lab.run_inside("node1", f"mount --bind {accounts} /etc/passwd").code == 0
+        mount_accounts(lab, "node1")
 
 
 def test_nodes_have_homes_and_a_plain_login_shell_of_their_own(lab: RunningLab) -> None:
     """The user's start-up files, and what they lock, play no part in a lab."""
-    outputs = {node: lab.shell(node, "echo $HOME $SHELL; touch ~/$(hostname); ls ~").out for node in ("node1", "node2")}
+    outputs = {}
+    for node in ("node1", "node2"):
+        mount_accounts(lab, node)  # another test may just have added an account
+        outputs[node] = lab.shell(node, "echo $HOME $SHELL; touch ~/$(hostname); ls ~").out
     homes = lab.cluster.parent / "homes"
     assert outputs == {node: f"{homes / node} /bin/sh\n{node}\n" for node in outputs}
 

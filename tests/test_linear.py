@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from railbed.bench.exchange import unwrap
 from railbed.bench.tool import all_tools
+from railbed.bench.wrapper import unwrap
 from railbed.clusterfile import loads
 from railbed.errors import RailbedError
 from railbed.launch.messages import decode

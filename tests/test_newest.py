@@ -10,7 +10,7 @@ from typer.main import get_command
 
 from railbed.cli.main import VERBS, make_app
 from railbed.model import events
-from railbed.model.fix import Fix, Persistence, run
+from railbed.model.fix import Fix, Persistence, as_steps
 from railbed.store import find_run
 from railbed.store.submitted import note_job
 from railbed.store.undo import save_undo
@@ -90,7 +90,7 @@ def configured() -> Path:
     """Make a run that changed a node."""
     with made_run("configure") as (made, _):
         made.append(events.ChangeStarted(subject="node1", message=""))
-        save_undo(made.folder, Fix(device="node1", apply=run("true"), undo=(), persistence=Persistence.KEPT))
+        save_undo(made.folder, Fix(device="node1", apply=as_steps("true"), undo=(), persistence=Persistence.KEPT))
         made.append(events.DeviceChanged(subject="node1", message="", outcome="applied"))
         made.finish("done", 0)
     return made.folder

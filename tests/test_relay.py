@@ -27,9 +27,10 @@ from railbed.errors import DeviceError
 from railbed.fleet import Fleet
 from railbed.launch.files import client, relay
 from railbed.launch.files.client import RELAY
-from railbed.launch.files.distribute import Distribution, Participant
+from railbed.launch.files.distribute import Distribution
 from railbed.launch.files.guard import BASE
 from railbed.launch.files.partial import FOLDER, PIECE_BYTES, Copy, PieceVerifier
+from railbed.launch.files.participant import Participant
 from railbed.launch.files.relay import MOST_STRANGERS, RANDOM_BYTES, REQUEST, Broken, PieceServer, fetch
 from railbed.launch.files.ship import Parcel, parcel
 from railbed.launch.messages import Message

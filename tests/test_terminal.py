@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from railbed.cli.console import SafeConsole
-from railbed.cli.run.stream import SafeStream
+from railbed.cli.run.encoding import SafeStream
 from railbed.model.reading import Output
 from railbed.model.record import Finding, Measurement, Record, Verdict
 from railbed.model.text import clean, escape, printable
@@ -106,6 +106,13 @@ def recording(folder: Path) -> Path:
 def test_a_recording(tmp_path: Path, more: Sequence[str]) -> None:
     folder = recording(tmp_path / "recording")
     assert_harmless(on_a_terminal(tmp_path, "check", "--replay", folder, *more))
+
+
+@pytest.mark.whole
+def test_a_list_to_tick(tmp_path: Path) -> None:
+    folder = recording(tmp_path / "recording")
+    railbed(tmp_path, "check", "--replay", folder)
+    assert_harmless(on_a_terminal(tmp_path, "check", "--checklist", "--replay", folder))
 
 
 @pytest.mark.whole

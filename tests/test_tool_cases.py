@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic_core import to_json, to_jsonable_python
 
-from railbed.bench.exchange import unwrap
 from railbed.bench.tool import all_tools
+from railbed.bench.wrapper import unwrap
 from railbed.errors import ParseError
 
 CASES = Path(__file__).parent / "cases" / "tools"

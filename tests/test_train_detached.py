@@ -342,7 +342,7 @@ def test_a_check_that_takes_long_continues_in_the_background(tmp_path: Path, mon
 
     assert asyncio.run(check()) == os.fsencode(tmp_path) + detach_module.LATE
     assert leaving == [tmp_path / "output.txt"]
-    screen.passed()
+    screen.leave_terminal()
     assert os.read(reading, 1) == b""
     os.close(reading)
 

@@ -38,11 +38,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="railbed-bench-configure-") as name:
         folder = Path(name)
         with lab(folder, NAME, arguments.nodes) as first, lab(folder, f"{NAME}-2", 1) as second:
-            (folder / "cluster.yaml").write_text(clusterfile.dumps(joined(first, second)), encoding="utf-8")
+            (folder / "cluster.yaml").write_text(clusterfile.dumps(join(first, second)), encoding="utf-8")
             for _ in range(arguments.repeats):
                 for verb, times in seconds.items():
                     times.append(measure(folder, verb))
-            changes = planned(folder)
+            changes = count_changes(folder)
     medians = {verb: statistics.median(times) for verb, times in seconds.items()}
     for verb, times in seconds.items():
         print(f"{verb:<10} {medians[verb]:6.2f} s median, {min(times):.2f} to {max(times):.2f} s")
@@ -60,7 +60,7 @@ def lab(folder: Path, name: str, nodes: int) -> Iterator[Cluster]:
         run(folder, "lab", "down", "--name", name)
 
 
-def joined(first: Cluster, second: Cluster) -> Cluster:
+def join(first: Cluster, second: Cluster) -> Cluster:
     """Return the first cluster with half of its ports on the switch of the second."""
     ((name, switch),) = first.switches.items()
     (other,) = second.switches.values()
@@ -79,7 +79,7 @@ def measure(folder: Path, verb: str) -> float:
     return time.monotonic() - start
 
 
-def planned(folder: Path) -> int:
+def count_changes(folder: Path) -> int:
     """Return how many changes configure plans; every device has to answer."""
     records = [json.loads(line) for line in run(folder, "configure", "--json", allowed=(0, 1)).splitlines()]
     silent = [record["subject"] for record in records if record.get("check") == "reachable"]

@@ -63,8 +63,8 @@ def main() -> None:
         for title, fault in FAULTS.items():
             ours = rounds(lambda fault=fault: railbed_round(lab, fault))  # type: ignore[misc]
             theirs = rounds(lambda fault=fault: torchrun_round(lab, fault))  # type: ignore[misc]
-            figures = f"{shown(ours, 'noticed'):>10}{shown(ours, 'stepped'):>10}"
-            peers = f"{shown(theirs, 'noticed'):>12}{shown(theirs, 'stepped'):>18}"
+            figures = f"{format_median(ours, 'noticed'):>10}{format_median(ours, 'stepped'):>10}"
+            peers = f"{format_median(theirs, 'noticed'):>12}{format_median(theirs, 'stepped'):>18}"
             print(f"{title:>14}{figures}{peers}   {len(ours)}, {len(theirs)}", flush=True)
         ends = [control_round(lab) for _ in range(ROUNDS)]
     print(f"control killed: no rank left on any node after {statistics.median(ends):.2f} s; {ROUNDS} rounds")
@@ -79,7 +79,7 @@ def rounds(measure: Callable[[], Times]) -> list[Times]:
     return durations
 
 
-def shown(times: Sequence[Times], name: str) -> str:
+def format_median(times: Sequence[Times], name: str) -> str:
     """Format the median, or that the limit was exceeded."""
     seconds = [getattr(duration, name) for duration in times]
     return f"not in {LIMIT_SECONDS:g} s" if None in seconds else f"{statistics.median(seconds):.1f} s"

@@ -50,13 +50,13 @@ GESTURES = {
 
 def measure(browser: Browser, gesture: str) -> dict[str, list[float]]:
     """Return redraw and frame times of a gesture, and the processor time of a frame, in milliseconds."""
-    before = spent(browser)
+    before = read_times(browser)
     result: dict[str, list[float]] = browser.evaluate(MOVE % (FRAMES, GESTURES[gesture]))
-    after = spent(browser)
+    after = read_times(browser)
     return result | {name: [(after[name] - before[name]) * 1000 / FRAMES] for name in after}
 
 
-def spent(browser: Browser) -> dict[str, float]:
+def read_times(browser: Browser) -> dict[str, float]:
     """Return the processor time so far of the page's main thread and of its process, in seconds."""
     metrics = {item["name"]: item["value"] for item in browser.ask("Performance.getMetrics")["metrics"]}
     return {"thread": metrics["ThreadTime"], "process": metrics["ProcessTime"]}

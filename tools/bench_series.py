@@ -98,14 +98,14 @@ def measure_ours(name: str, traffic: Traffic, folder: Path, seconds: int, span: 
     if span < seconds:
         writer.close()
     print(f"  {size_of(folder) / 1e6:.1f} MB, {size_of(folder) / rows / traffic.count:.2f} bytes per value")
-    opening, reader = timed(lambda: SeriesReader(folder))
-    reading, _ = timed(lambda: [reader.samples(series) for series in reader.series()])
-    again, all_samples = timed(lambda: [(series, reader.samples(series)) for series in reader.series()])
-    converting, _ = timed(lambda: [rates(METERS[series.meter], samples) for series, samples in all_samples])
+    opening, reader = time_action(lambda: SeriesReader(folder))
+    reading, _ = time_action(lambda: [reader.samples(series) for series in reader.series()])
+    again, all_samples = time_action(lambda: [(series, reader.samples(series)) for series in reader.series()])
+    converting, _ = time_action(lambda: [rates(METERS[series.meter], samples) for series, samples in all_samples])
     print(f"  CPU to read all series: {opening + reading:.2f} s (opening {opening:.2f} s), again {again:.2f} s")
     print(f"  CPU to turn all into rates: {converting:.2f} s")
-    first, _ = timed(lambda: SeriesReader(folder).samples(traffic.layouts[0][0]))
-    rolled, _ = timed(lambda: [SeriesReader(folder).rollup(series, "hour") for series in traffic.layouts[0][:10]])
+    first, _ = time_action(lambda: SeriesReader(folder).samples(traffic.layouts[0][0]))
+    rolled, _ = time_action(lambda: [SeriesReader(folder).rollup(series, "hour") for series in traffic.layouts[0][:10]])
     print(f"  CPU to open it and read one series: {first * 1e3:.0f} ms, its hours: {rolled * 100:.0f} ms")
 
 
@@ -126,9 +126,9 @@ def measure_sqlite(traffic: Traffic, path: Path, seconds: int, scale_to: int) ->
         spent += time.process_time() - begin
     database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     without_index = path.stat().st_size
-    indexing, _ = timed(lambda: database.execute("CREATE INDEX by_series ON sample (series, time)"))
+    indexing, _ = time_action(lambda: database.execute("CREATE INDEX by_series ON sample (series, time)"))
     query = "SELECT time, value FROM sample WHERE series = ? ORDER BY time"
-    reading, _ = timed(
+    reading, _ = time_action(
         lambda: [np.array(database.execute(query, (n,)).fetchall()) for n in range(len(traffic) * traffic.count)]
     )
     database.close()
@@ -145,7 +145,7 @@ def size_of(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
-def timed(action: Callable[[], T]) -> tuple[float, T]:
+def time_action(action: Callable[[], T]) -> tuple[float, T]:
     """Return the processor time of an action, and its result."""
     begin = time.process_time()
     result = action()

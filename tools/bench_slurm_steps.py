@@ -102,8 +102,8 @@ def report_steps(lab: RunningLab, user: User, windows: int) -> None:
     machines = namespaces(lab)
     with ExitStack() as stack:
         both = {
-            OURS: stack.enter_context(started(user, machines, with_railbed(user))),
-            THEIRS: stack.enter_context(started(user, machines, with_srun(lab, user))),
+            OURS: stack.enter_context(start_training(user, machines, with_railbed(user))),
+            THEIRS: stack.enter_context(start_training(user, machines, with_srun(lab, user))),
         }
         for apart in (False, True):
             alternate(both, machines, windows, apart=apart)
@@ -246,7 +246,7 @@ def with_srun(lab: RunningLab, user: User) -> Start:
 
 
 @contextmanager
-def started(user: User, machines: Mapping[str, str], start: Start) -> Iterator[Training]:
+def start_training(user: User, machines: Mapping[str, str], start: Start) -> Iterator[Training]:
     """Start a training whose output goes to a file, as in a batch job, and yield it when it takes steps."""
     there = {process for process, _, _ in usage(machines)}
     script = f'exec "$@" >{start.output} 2>&1'

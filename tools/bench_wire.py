@@ -27,12 +27,12 @@ def main() -> None:
     parser.add_argument("--recipe", default="tiny")
     parser.add_argument("--steps", type=int, default=100)
     arguments = parser.parse_args()
-    runs = {form: trained(arguments.recipe, arguments.steps, form) for form in FORMS}
+    runs = {form: train(arguments.recipe, arguments.steps, form) for form in FORMS}
     print_table(runs)
     print_curves(runs)
 
 
-def trained(recipe: str, steps: int, form: str) -> dict[str, Series]:
+def train(recipe: str, steps: int, form: str) -> dict[str, Series]:
     """Train with one wire format; return the measurements of rank 0, by name and step."""
     railbed = Path(sys.executable).parent / "railbed"
     settings = [f"steps={steps}", f"evaluation.every={steps}", f"wire={form}"]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from railbed.clusterfile.read import cluster_schema as model_schema
-from railbed.clusterfile.read import expected, resolved
+from railbed.clusterfile.read import describe_expected, resolve
 from railbed.yamlfile.wording import Schema
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "two-roce-vms.yaml"
@@ -72,9 +72,9 @@ def _row(key: str, schema: Schema, *, required: bool) -> str:
 def _value(schema: Schema) -> str:
     part = _part_below(schema)
     if not part:
-        return expected(schema)
+        return describe_expected(schema)
     link = f"[{part}](#{part.lower()})"
-    kind = resolved(schema).get("type")
+    kind = resolve(schema).get("type")
     return f"list of {link}" if kind == "array" else f"{link} by name" if "patternProperties" in schema else link
 
 

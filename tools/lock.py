@@ -86,7 +86,7 @@ class Target:
 TARGETS = tuple(Target(python, processor) for python, processor in product(PYTHONS, PROCESSORS))
 
 
-def wanted(project: Mapping[str, object]) -> dict[str, list[str]]:
+def read_requirements(project: Mapping[str, object]) -> dict[str, list[str]]:
     """Return what pyproject.toml asks for, by lock file."""
     match project:
         case {
@@ -164,7 +164,7 @@ def split(resolved: Mapping[str, Sequence[Package]]) -> dict[str, list[Package]]
 
 def lock(folder: Path, project: Path, *, keep: bool) -> None:
     """Write the lock files into a folder."""
-    requirements = wanted(tomllib.loads(project.read_text(encoding="utf-8")))
+    requirements = read_requirements(tomllib.loads(project.read_text(encoding="utf-8")))
     preferred = [package for path in folder.glob("*.txt") for package in lockfile.read(path)] if keep else []
     with tempfile.TemporaryDirectory() as temporary:
         resolver = Resolver(Path(temporary))

@@ -49,20 +49,20 @@ def check() -> str:
     """Return the output of `check` for a cluster with a misconfigured node."""
     with tempfile.TemporaryDirectory() as folder:
         recording = make_recording("two-roce-vms", Path(folder) / "recording")
-        text = _printed(RAILBED, "check", "--replay", str(recording), folder=folder, stderr=subprocess.DEVNULL)
-    return _terminal("railbed check", [("railbed check", _shortened(text, 38))])
+        text = _output_of(RAILBED, "check", "--replay", str(recording), folder=folder, stderr=subprocess.DEVNULL)
+    return _terminal("railbed check", [("railbed check", _shorten(text, 38))])
 
 
 def bench() -> str:
     """Return the output of `bench` for a lab with a slow node."""
-    (text,) = _shown(("bench", "bench.jsonl"))
+    (text,) = _show(("bench", "bench.jsonl"))
     return _terminal("railbed bench", [("railbed bench", text)])
 
 
 def train() -> str:
     """Return the output of `train` for a run that loses a node."""
     with tempfile.TemporaryDirectory() as folder:
-        text = _printed(RAILBED, "train", "--attach", str(_run_folder(Path(folder))), folder=folder)
+        text = _output_of(RAILBED, "train", "--attach", str(_run_folder(Path(folder))), folder=folder)
     command = "railbed train tiny -c cluster.yaml --min-nodes 2"
     return _terminal("railbed train", [(command, text.replace(f"{folder}/", ""))])
 
@@ -75,7 +75,7 @@ def lab() -> str:
         "railbed check mtu mtu_path link_up -c lab.yaml": ("check", "lab-check.jsonl"),
         "railbed lab fault heal": ("lab", "lab-heal.jsonl"),
     }
-    return _terminal("railbed lab", list(zip(steps, _shown(*steps.values()), strict=True)))
+    return _terminal("railbed lab", list(zip(steps, _show(*steps.values()), strict=True)))
 
 
 def photograph(target: Path) -> None:
@@ -84,7 +84,7 @@ def photograph(target: Path) -> None:
 
     with tempfile.TemporaryDirectory() as folder:
         page, shot = Path(folder) / "page.html", Path(folder) / "shot.png"
-        _printed(RAILBED, "report", str(_run_folder(Path(folder))), "--output", str(page), folder=folder)
+        _output_of(RAILBED, "report", str(_run_folder(Path(folder))), "--output", str(page), folder=folder)
         _browse(page, shot, profile=Path(folder) / "profile")
         with Image.open(shot) as picture:
             picture.convert("RGB").quantize(64).save(target, optimize=True)
@@ -116,18 +116,18 @@ def _terminal(title: str, commands: list[tuple[str, str]]) -> str:
     return draw(ELAPSED.sub("", text).rstrip(), columns=COLUMNS, title=title)
 
 
-def _shortened(text: str, lines: int) -> str:
+def _shorten(text: str, lines: int) -> str:
     all_lines = text.splitlines()
     return text if len(all_lines) <= lines else "\n".join(all_lines[:lines]).rstrip() + "\n\x1b[2m…\x1b[0m"
 
 
-def _shown(*screens: tuple[str, str]) -> list[str]:
+def _show(*screens: tuple[str, str]) -> list[str]:
     """Return what each screen shows for its recorded records."""
     words = [word for screen, recording in screens for word in (screen, str(RECORDINGS / recording))]
-    return _printed(sys.executable, "-m", "tools.show_records", *words, folder=str(ROOT)).split(BETWEEN)
+    return _output_of(sys.executable, "-m", "tools.show_records", *words, folder=str(ROOT)).split(BETWEEN)
 
 
-def _printed(*command: str, folder: str, stderr: int = subprocess.STDOUT) -> str:
+def _output_of(*command: str, folder: str, stderr: int = subprocess.STDOUT) -> str:
     """Return the terminal output of a program, with its colours."""
     inherited = {
         name: value for name, value in os.environ.items() if not name.startswith("RAILBED_") and name != "NO_COLOR"

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from railbed.train.models.find import DEFAULT, families
 from railbed.train.recipes import FOLDER
 from railbed.train.recipes.validation import schema
-from railbed.yamlfile.wording import Schema, expected, schema_of
+from railbed.yamlfile.wording import Schema, describe_expected, schema_of
 
 INTRODUCTION = """\
 # Recipes
@@ -63,7 +63,7 @@ def _table(title: str, prefix: str, root: Schema, section: Schema) -> str:
 
 def _row(key: str, root: Schema, value: Schema) -> str:
     section = _section_of(root, value)
-    form = f"a section, see [{key}](#{_anchor(key)})" if section else expected(root, value)
+    form = f"a section, see [{key}](#{_anchor(key)})" if section else describe_expected(root, value)
     default = value.get("default")
     shown = "" if section or default in (None, [], "") else f"`{json.dumps(default).strip(chr(34))}`"
     return f"| `{key}` | {form} | {shown} | {section.get('description') or value.get('description', '')} |"

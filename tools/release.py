@@ -46,10 +46,10 @@ def obstacles(root: Path, version: str) -> Iterator[str]:
     changed = _output("git", "-C", str(root), "status", "--porcelain").splitlines()
     if changed:
         yield f"the tree has changes that are not committed: {', '.join(line[3:] for line in changed)}"
-    yield from unannounced((root / "CHANGELOG.md").read_text(encoding="utf-8"), version)
+    yield from find_unannounced((root / "CHANGELOG.md").read_text(encoding="utf-8"), version)
 
 
-def unannounced(changelog: str, version: str) -> Iterator[str]:
+def find_unannounced(changelog: str, version: str) -> Iterator[str]:
     """Yield what a changelog lacks for a release of this version."""
     dates = dict(re.findall(r"^## (\S+)(?: \((\d{4}-\d\d-\d\d)\))?$", changelog, re.MULTILINE))
     if version not in dates:

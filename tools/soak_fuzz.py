@@ -88,6 +88,7 @@ def batches(inputs: int) -> list[Batch]:
 def try_batch(reader: Reader, first: int) -> Tally:
     """Read some inputs and return the results."""
     tally = Tally()
+    reader.prepare()
     before = _forget_peak()
     for index in range(first, first + BATCH):
         text = reader.input(SEED, index)

@@ -43,7 +43,7 @@ class Build:
 def choose(locked: Sequence[Package]) -> tuple[str, Sequence[Package]]:
     """Return what to say about torch, and what to install: nothing if the locked version is installed already."""
     torch = next(package for package in locked if package.name == "torch")
-    if (installed := _installed()).partition("+")[0] == torch.version:
+    if (installed := _installed_version()).partition("+")[0] == torch.version:
         return f"torch {installed} is installed already", ()
     build = find_build(torch.version)
     if build is None:
@@ -90,7 +90,7 @@ def _about(metadata: dict[str, Any]) -> tuple[str, frozenset[str]]:
     return metadata["version"], frozenset(name[0].lower().replace("_", "-") for name in names if name)
 
 
-def _installed() -> str:
+def _installed_version() -> str:
     try:
         return version("torch")
     except PackageNotFoundError:

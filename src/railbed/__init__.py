@@ -18,6 +18,7 @@ __version__ = "0.2.0"
 
 HOMES = {
     "Change": "railbed.model.record",
+    "ChecklistItem": "railbed.check.checklist",
     "Cluster": "railbed.model.cluster",
     "Event": "railbed.model.record",
     "EventStream": "railbed.api.stream",
@@ -34,6 +35,7 @@ HOMES = {
     "bench": "railbed.api.verbs.bench",
     "capture": "railbed.api.verbs.capture",
     "check": "railbed.api.verbs.check",
+    "checklist": "railbed.api.verbs.check",
     "compare": "railbed.api.verbs.report",
     "configure": "railbed.api.verbs.configure",
     "diagnose": "railbed.api.verbs.diagnose",

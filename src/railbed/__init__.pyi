@@ -16,6 +16,7 @@ from railbed.api.verbs.bench import save_baseline as save_baseline
 from railbed.api.verbs.capture import capture as capture
 from railbed.api.verbs.capture import read_capture as read_capture
 from railbed.api.verbs.check import check as check
+from railbed.api.verbs.check import checklist as checklist
 from railbed.api.verbs.configure import configure as configure
 from railbed.api.verbs.configure import undo as undo
 from railbed.api.verbs.diagnose import diagnose as diagnose
@@ -27,6 +28,7 @@ from railbed.api.verbs.parse import parse as parse
 from railbed.api.verbs.report import compare as compare
 from railbed.api.verbs.report import report as report
 from railbed.api.verbs.watch import watch as watch
+from railbed.check.checklist import ChecklistItem as ChecklistItem
 from railbed.errors import RailbedError as RailbedError
 from railbed.model import events as events
 from railbed.model.cluster import Cluster as Cluster

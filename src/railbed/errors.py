@@ -16,6 +16,7 @@
     │   ├── HostKeyUnknown        first contact
     │   │   └── HostKeyChanged      the machine presents another key than the known one
     │   ├── LoginRefused          the machine answered and rejected the login
+    │   │   └── NotAdmitted         it has accepted none of the keys, or not the password
     │   ├── ToolMissing           a program or library that is needed here
     │   ├── CheckpointDamaged     a checkpoint that is incomplete or changed
     │   └── RankFailed            a rank of a training job that cannot start or continue
@@ -106,6 +107,14 @@ class HostKeyChanged(HostKeyUnknown):
 
 class LoginRefused(DeviceError):
     """The machine answered and rejected the login."""
+
+
+class NotAdmitted(LoginRefused):
+    """The machine accepts none of the account's keys, or not its password; `user` is the account."""
+
+    def __init__(self, message: str, *, hint: str = "", user: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.user = user
 
 
 class ToolMissing(DeviceError):

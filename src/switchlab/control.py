@@ -26,7 +26,7 @@ class Control:
 
     def cable(self, port: str, *, mac: str, peer: str, peer_port: str, mbps: int | None = None, vlan: int = 1) -> None:
         """Plug a device into a port: its link is up, it announces itself by LLDP, and its address is learned."""
-        address = _dotted(mac)
+        address = _format_address(mac)
         self.link(port, up=True, mbps=mbps)
         identity = {"chassis_id": address, "port_id": peer_port, "system_name": peer, "port_description": peer_port}
         self.request("neighbour", port=port, **identity)
@@ -57,7 +57,7 @@ class Control:
         """Let commands that begin with this text wait before they run, until `release`."""
         self.request("hold", command=command)
 
-    def held(self) -> list[str]:
+    def list_held(self) -> list[str]:
         """Return the commands that wait now."""
         commands = self.request("held")
         return [str(command) for command in commands] if isinstance(commands, list) else []
@@ -105,7 +105,7 @@ class Control:
             os.close(folder)
 
 
-def _dotted(mac: str) -> str:
+def _format_address(mac: str) -> str:
     """Return a MAC address as switches write it: `0c42.a1aa.0001`."""
     digits = "".join(digit for digit in mac.lower() if digit not in ":-.")
     return ".".join(digits[index : index + 4] for index in (0, 4, 8))

@@ -20,12 +20,12 @@ from pydantic_core import to_jsonable_python
 from ruamel.yaml import YAML
 
 from railbed.diagnose.book import DIAGNOSE_BOOK
-from railbed.diagnose.evidence import Evidence
 from railbed.model.cluster import Cluster
 from railbed.model.meters import METERS, MISSING, Meter, SeriesKey
 from railbed.model.record import WRONG, Finding, Verdict
 from railbed.rules.engine import judge
 from railbed.rules.rule import Rule
+from railbed.rules.site import Site
 from railbed.store.series import Samples
 from railbed.store.series.rates import Floats, Growth, growth, values_of
 from railbed.store.timeline import Mark, Track
@@ -155,18 +155,18 @@ def cases_of(rule: str) -> list[Case]:
 
 def read_case(path: Path) -> Case:
     case = load_case(path)
-    return Case(evidence_of(case), case["expect"])
+    return Case(site_of(case), case["expect"])
 
 
 class Case(NamedTuple):
     """A run, and the verdicts about it that are expected."""
 
-    evidence: Evidence
+    site: Site
     expected: list[dict[str, Any]]
 
     def judge(self, rules: Iterable[Rule[Any]] | None) -> list[Finding]:
         """Return what went wrong; if nothing did, what the chosen rules conclude."""
-        findings = list(judge(DIAGNOSE_BOOK, self.evidence, rules))
+        findings = list(judge(DIAGNOSE_BOOK, self.site, rules))
         wrong = [finding for finding in findings if finding.verdict in WRONG]
         return wrong or ([] if rules is None else findings)
 
@@ -183,6 +183,6 @@ def _shown(finding: Finding, wanted: Mapping[str, Any]) -> dict[str, Any]:
     return {key: plain[key] for key in wanted or ("check", "subject", "verdict", "observed")}
 
 
-def evidence_of(case: Mapping[str, Any]) -> Evidence:
+def site_of(case: Mapping[str, Any]) -> Site:
     cluster = Cluster.model_validate(load_case(CASES / f"{case.get('cluster', 'one_rail')}.yaml"))
-    return Evidence(cluster, GeneratedTimeline(case, cluster))
+    return Site(cluster, timeline=GeneratedTimeline(case, cluster))

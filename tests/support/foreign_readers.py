@@ -24,7 +24,6 @@ from railbed.cli.slurm.attempt import read_history
 from railbed.clusterfile import loads
 from railbed.configure.undo_plan import NodeUndo, UndoTerms, values_before, values_of
 from railbed.diagnose.book import DIAGNOSE_BOOK
-from railbed.diagnose.evidence import Evidence
 from railbed.errors import DeviceError, ParseError, UserError
 from railbed.fleet import Fleet
 from railbed.fleet.change import apply_script, guard_script
@@ -39,6 +38,7 @@ from railbed.model.fix import FileStep, Fix, Persistence, RunStep
 from railbed.model.meters import Sample, SeriesKey
 from railbed.model.reading import Known
 from railbed.probes.outputs import all_probes
+from railbed.report.handover import notes
 from railbed.rules.engine import judge
 from railbed.rules.rule import Rule
 from railbed.rules.site import Site
@@ -132,8 +132,13 @@ def foreign_readers(folder: Path) -> Iterator[Entry]:
     yield from _files_of_a_run(folder)
     yield "message to the supervisor", _supervise, ["\n".join(map(json.dumps, AGENT_MESSAGES))], 12
     yield "message to the supervisor alone", _supervise, [json.dumps(message) for message in AGENT_MESSAGES], 12
+    yield "notes of a cluster", _read_notes, [notes.TEMPLATE, "# a\n- b\n  c\n\n```\nd\n```\n1) `e` <!-- f -->\ng"], 4
     yield from _answers_of_nodes(folder)
     yield from _judged_facts()
+
+
+def _read_notes(text: str) -> object:
+    return list(notes.blocks_of(text))
 
 
 def _files_of_a_run(folder: Path) -> Iterator[Entry]:
@@ -185,7 +190,7 @@ def _files_of_a_run(folder: Path) -> Iterator[Entry]:
         before = (run / name).read_bytes()
         (run / name).write_bytes(text.encode("latin-1" if name.startswith("series") else "utf-8", "replace"))
         with suppress(UserError):
-            list(judge(DIAGNOSE_BOOK, Evidence(loads(CLUSTER, name="x"), Timeline(run))))
+            list(judge(DIAGNOSE_BOOK, Site(loads(CLUSTER, name="x"), timeline=Timeline(run))))
         (run / name).write_bytes(before)
 
     chunks = next((run / "series").glob("*.chunks")).relative_to(run)
@@ -339,7 +344,7 @@ def _judge(sites: list[tuple[Rule[Any], Site, str]], name: str, probe: Any, text
             replace(reading, facts=facts) if isinstance(reading, Known) else reading for reading in about.readings[name]
         )
         devices = {**site.devices, device: replace(about, readings={**about.readings, name: readings})}
-        for finding in judge(CHECK_BOOK, Site(site.cluster, devices, site.runs), [check]):
+        for finding in judge(CHECK_BOOK, Site(site.cluster, devices, runs=site.runs), [check]):
             to_line(finding)
             if finding.fix and all(isinstance(step, RunStep | FileStep) for step in finding.fix.apply):
                 apply_script(finding.fix.apply, "/run/x")

@@ -38,7 +38,7 @@ def start(lab: RunningLab, *arguments: str) -> Background:
 def held(switch_lab: RunningLab) -> list[str]:
     """Return the commands that the switch holds; without power it holds nothing."""
     try:
-        return control(switch_lab).held()
+        return control(switch_lab).list_held()
     except ControlError:
         return []
 

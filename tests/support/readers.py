@@ -21,14 +21,14 @@ from pydantic_core import to_json
 from tools.record_examples import EXAMPLES, FINDING
 
 from railbed.bench import baseline, experiments, suites
-from railbed.bench.exchange import unwrap
 from railbed.bench.tool import Tool, all_tools
+from railbed.bench.wrapper import unwrap
 from railbed.capture.files import packets_details, read_recording
 from railbed.capture.packets import Recording
 from railbed.cli.slurm import watchdog
 from railbed.clusterfile import loads
 from railbed.clusterfile.write import difference
-from railbed.configure.persist import PortSettings, network_files, read_unit, render_unit
+from railbed.configure.persist import PortSettings, network_files
 from railbed.errors import DeviceError, ParseError, UserError
 from railbed.fleet.sample.clock import ControlClock
 from railbed.fleet.sample.intake import Intake
@@ -40,6 +40,7 @@ from railbed.model.meters import Sample, SeriesKey
 from railbed.model.private import scrub
 from railbed.model.probe import Probe
 from railbed.model.record import Event, Record
+from railbed.parsing.boot_unit import read_unit, render_unit
 from railbed.parsing.counters import parse_line
 from railbed.parsing.nexus import slots
 from railbed.probes.boot_config import BootConfig
@@ -101,6 +102,8 @@ class Reader:
     seeds: Sequence[str]
     share: int = 1
     """How often it is chosen, beside the others."""
+    prepare: Callable[[], object] = lambda: None
+    """What its first input would pay for, such as compiling."""
 
     def input(self, seed: int, index: int) -> str:
         """Return one of its damaged inputs."""
@@ -366,8 +369,8 @@ def _series(folder: Path) -> Iterator[Reader]:
         timeline = Timeline(run)
         for series in timeline.series():
             timeline.track(series)
-            timeline.drawn(series, timeline.start, timeline.end, 50)
-            timeline.drawn(series, timeline.start, timeline.start + 10 * 86400, 10)
+            timeline.draw(series, timeline.start, timeline.end, 50)
+            timeline.draw(series, timeline.start, timeline.start + 10 * 86400, 10)
         timeline.marks()
         path.write_bytes(original)
 
@@ -598,8 +601,7 @@ def _captures(folder: Path) -> Iterator[Reader]:
             assert results[0] == results[1]
 
     seeds = [content.decode("latin-1") for content in small_captures()]
-    read(seeds[0])  # loads what numba compiled, which is not the first input's fault
-    yield Reader("capture file", read, seeds, 12)
+    yield Reader("capture file", read, seeds, 12, prepare=cache(partial(read, seeds[0])))
 
 
 def _recording_or_refusal(path: Path, engine: Literal["numpy", "numba"]) -> Recording | str:

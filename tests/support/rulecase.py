@@ -31,7 +31,7 @@ def _content(path: Path) -> Any:
 
 def site_of(case: Mapping[str, Any]) -> Site:
     devices = {name: _device(name, facts or {}) for name, facts in case.get("facts", {}).items()}
-    return Site(cluster_of(case), devices, case.get("runs", {}))
+    return Site(cluster_of(case), devices, runs=case.get("runs"))
 
 
 def cluster_of(case: Mapping[str, Any]) -> Cluster:

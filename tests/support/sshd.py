@@ -19,8 +19,8 @@ from tests.support.ports import free_port
 
 SSHD = shutil.which("sshd") or next((path for path in ("/usr/sbin/sshd",) if Path(path).exists()), None)
 START_SECONDS = 60.0
-OWN_RUN = 'mount -t tmpfs -o mode=755 tmpfs /run && mkdir /run/sshd && exec "$@"'
-WITH_OWN_RUN = ("unshare", "--mount", "--propagation", "private", "sh", "-c", OWN_RUN)
+OWN_RUN = "mount -t tmpfs -o mode=755 tmpfs /run && mkdir /run/sshd"
+WITH_OWN_MOUNTS = ("unshare", "--mount", "--propagation", "private", "sh", "-c")
 
 
 @dataclass
@@ -94,15 +94,21 @@ def descendants(ancestor: int) -> list[int]:
 
 
 @contextmanager
-def running_servers(count: int, folder: Path, *, options: Sequence[str] = (), shell: str = "") -> Iterator[Servers]:
-    """Start servers on 127.0.0.2, 127.0.0.3, … and end them and all their sessions afterwards."""
+def running_servers(
+    count: int, folder: Path, *, options: Sequence[str] = (), shell: str = "", mounts: str = ""
+) -> Iterator[Servers]:
+    """Start servers on 127.0.0.2, 127.0.0.3, … and end them and all their sessions afterwards.
+
+    In `options`, `{address}` is that of each server. As root, `mounts` are commands that each runs before it starts,
+    where mounts are its own.
+    """
     assert SSHD, "OpenSSH's sshd is not installed"
     servers = Servers(folder)
     _make_keys(servers, shell)
     (folder / "home").mkdir()
     try:
         for index in range(count):
-            servers.servers.append(_start(folder, f"127.0.0.{index + 2}", options))
+            servers.servers.append(_start(folder, f"127.0.0.{index + 2}", options, mounts))
         host_key = (folder / "host.pub").read_text().split()[:2]
         servers.known_hosts.write_text(
             "".join(f"[{server.address}]:{server.port} {' '.join(host_key)}\n" for server in servers.servers)
@@ -124,13 +130,13 @@ def _make_keys(servers: Servers, shell: str) -> None:
     (servers.folder / "authorized_keys").write_text(forced + (servers.folder / "client.pub").read_text())
 
 
-def _start(folder: Path, address: str, options: Sequence[str]) -> Server:
+def _start(folder: Path, address: str, options: Sequence[str], mounts: str) -> Server:
     port = free_port(address)
     config = folder / f"sshd-{address}.conf"
     config.write_text(
         "\n".join(
             [
-                *options,  # OpenSSH takes the first value it meets
+                *(option.format(address=address) for option in options),  # OpenSSH takes the first value it meets
                 f"SetEnv HOME={folder / 'home'}",  # whatever this account's own start-up files do is not tested here
                 f"ListenAddress {address}",
                 f"Port {port}",
@@ -150,7 +156,8 @@ def _start(folder: Path, address: str, options: Sequence[str]) -> Server:
     command = [SSHD, "-D", "-e", "-f", str(config)]
     if os.geteuid() == 0:
         # Each server has a /run of its own, as every machine: railbed keeps the lock of a change there.
-        command = [*WITH_OWN_RUN, "sh", *command]
+        preparing = " && ".join(filter(None, (OWN_RUN, mounts)))
+        command = [*WITH_OWN_MOUNTS, f'{preparing} && exec "$@"', "sh", *command]
     with (folder / f"{address}.log").open("wb") as log:
         process = subprocess.Popen(command, start_new_session=True, stderr=log)
     server = Server(address, port, process)

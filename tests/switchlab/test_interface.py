@@ -72,7 +72,7 @@ def test_faults(switch: RunningSwitch) -> None:
     switch.control.accept_all()
     assert "not today" not in show(switch, "show vlan")
     switch.control.hold("checkpoint")
-    assert switch.control.held() == []
+    assert switch.control.list_held() == []
     switch.control.release()
     switch.control.cut()
 

@@ -29,7 +29,7 @@ def load_cluster(path: str | os.PathLike[str] = DEFAULT_CLUSTER) -> Cluster:
 def local(*, timeout: float = DEVICE_SECONDS) -> Cluster:
     """Return this machine as a cluster of one node, with the RDMA ports and GPUs that it has."""
     # Imported here because a cluster file, the usual case, needs nothing of discover.
-    from railbed.api.local import discover_local
+    from railbed.api.site import discover_local
 
     return run_apart(discover_local(timeout))
 

@@ -1,11 +1,15 @@
-"""How a verb reaches the devices: itself or from a recording, and for how long."""
+"""How a verb reaches the devices: itself or from a recording, and for how long; and the person who called it."""
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from railbed.model.limits import DEVICE_SECONDS
+
+Confirm = Callable[[str], bool | Awaitable[bool]]
+"""Gets the question that the command asks, once what it is about has been yielded, and returns whether to go on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

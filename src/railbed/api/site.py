@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import aclosing
 from pathlib import Path
 
 from railbed import clusterfile
 from railbed.errors import UsageError
+from railbed.fleet import Fleet
 from railbed.model.cluster import LOCAL_HOST, Cluster, Node
+from railbed.model.events import ClusterBuilt
 from railbed.model.text import exists, is_folder
 from railbed.present.wording import DEFAULT_CLUSTER
 from railbed.store.find import cluster_to_act_on
 from railbed.store.run import ABOUT
+from railbed.transport.base import targets_of
+from railbed.transport.local import connect_local
 
 LOCAL_NAME = "local"
 
@@ -38,3 +43,19 @@ def recorded_cluster_file(replay: Path) -> Path | None:
     """Return the cluster file of a recording or a run."""
     folder = recording_folder(replay)
     return next((path for path in (folder / "cluster.yaml", folder.parent / "cluster.yaml") if exists(path)), None)
+
+
+async def discover_local(timeout: float) -> Cluster:
+    """Return this machine as a cluster of one node, with the RDMA ports and GPUs it has."""
+    # Imported here because most verbs have a cluster file.
+    from railbed.discover.run import discover
+
+    machine = built_in_local()
+    async with (
+        Fleet(targets_of(machine), connect_local, timeout=timeout) as fleet,
+        aclosing(discover(machine, fleet, name=LOCAL_NAME, existing=machine)) as records,
+    ):
+        async for record in records:
+            if isinstance(record, ClusterBuilt):
+                return Cluster.model_validate(record.cluster)
+    return machine

@@ -1,93 +1,19 @@
-"""One trial on real nodes: start the servers, wait until they listen, run all clients at once, end everything.
-
-The shell around a tool: pins it to the CPUs near the card, and reads the node's CPU time before and after.
-
-Its output has sections, so that the tool's own output stays untouched: `about` (with the version), `output`, `after`.
-"""
+"""One trial on real nodes: start the servers, wait until they listen, run all clients at once, end everything."""
 
 from __future__ import annotations
 
 import asyncio
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from railbed.bench.tool import FEW_SAMPLES, End, Tool, ToolCall, ToolResult
+from railbed.bench.wrapper import WrappedOutput, unwrap, wrap
 from railbed.errors import DeviceError, ParseError
 from railbed.fleet import Fleet
 from railbed.fleet.worker import Call, Failed, Worker
 from railbed.model.reading import Output
-from railbed.parsing.text import SECTION, integer
 from railbed.transport.base import Command
-
-BUSY = (0, 1, 2, 5, 6, 7)
-"""Columns of /proc/stat: user, nice, system, irq, softirq, steal; neither idle nor waiting for a disk."""
-
-
-def wrap(command: str, end: End, *, version: str = "") -> str:
-    """Return the script that runs a command on the CPUs near a port."""
-    pin = ""
-    if end.netdev:
-        cpus = shlex.quote(f"/sys/class/net/{end.netdev}/device/local_cpulist")
-        pin = f'cpus=$(cat {cpus} 2>/dev/null) && taskset -cp "$cpus" $$ >/dev/null 2>&1 && echo "pinned $cpus"\n'
-    print_version = f"{version} 2>&1 | head -n 1 | sed 's/^/version /'\n" if version else ""
-    return (
-        f"echo '==> about <=='\n{pin}{print_version}"
-        'echo "ticks $(getconf CLK_TCK)"; head -n 1 /proc/stat\n'
-        f"echo '==> output <=='\n( {command} )\ncode=$?\n"
-        "printf '\\n==> after <==\\n'; head -n 1 /proc/stat\nexit $code\n"
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WrappedOutput:
-    """The sections that a wrapped tool printed."""
-
-    output: str
-    """The tool's own output."""
-    version: str | None = None
-    pinned: str | None = None
-    cpu_seconds: float | None = None
-    """CPU time of the whole node while the tool ran."""
-
-
-def unwrap(text: str) -> WrappedOutput:
-    """Split the output of a wrapped tool; text without our sections is the output of the tool."""
-    sections = _sections(text)
-    if "output" not in sections:
-        return WrappedOutput(output=text)
-    about = dict(line.partition(" ")[::2] for line in sections.get("about", "").splitlines())
-    return WrappedOutput(
-        output=sections["output"],
-        version=about.get("version"),
-        pinned=about.get("pinned"),
-        cpu_seconds=_cpu_seconds(about, sections.get("after", "")),
-    )
-
-
-def _sections(text: str) -> dict[str, str]:
-    """Return the text by section; a tool may print anything but our own headings."""
-    headers = list(SECTION.finditer(text))
-    ends = [*(header.start() for header in headers[1:]), len(text)][: len(headers)]
-    return {header[1]: text[header.end() : end].strip("\n") for header, end in zip(headers, ends, strict=True)}
-
-
-def _cpu_seconds(about: dict[str, str], after: str) -> float | None:
-    try:
-        ticks = integer(about["ticks"])
-        before, later = _busy(about["cpu"]), _busy(after.partition(" ")[2])
-    except (KeyError, ParseError):
-        return None
-    return (later - before) / ticks if ticks > 0 and later >= before else None
-
-
-def _busy(line: str) -> int:
-    cells = [integer(cell) for cell in line.split()]
-    if len(cells) <= max(BUSY):
-        raise ParseError("line of /proc/stat is too short", line=line)
-    return sum(cells[column] for column in BUSY)
-
 
 READY_SECONDS = 20.0
 SLACK_SECONDS = 20.0
@@ -226,7 +152,7 @@ class _Exchange:
                 return failure
             return None if (await listening).exit == 0 else self._not_listening()
         except DeviceError as error:
-            return _lost(node, error)
+            return _explain_loss(node, error)
         finally:
             await _cancel(listening)
 
@@ -247,7 +173,7 @@ class _Exchange:
                 return self._server_failure() or NotMeasured(reason=reason, node=assignment.call.client.node)
             outcome = await _read_with_timeout(assignment, client.result())
         except DeviceError as error:
-            return _lost(assignment.call.client.node, error)
+            return _explain_loss(assignment.call.client.node, error)
         finally:
             await _cancel(client)
         if isinstance(outcome, NotMeasured):
@@ -272,9 +198,9 @@ class _Exchange:
         try:
             output = self._server.result()
         except DeviceError as error:
-            return _lost(node, error)
+            return _explain_loss(node, error)
         normal = output.exit == 0 and self._assignment.tool.ends_itself
-        return None if normal else _failed(self._assignment, self._assignment.call.server, output)
+        return None if normal else _explain_failure(self._assignment, self._assignment.call.server, output)
 
     def _not_listening(self) -> NotMeasured:
         call, tool = self._assignment.call, self._assignment.tool
@@ -314,15 +240,15 @@ def read_output(assignment: Assignment, output: Output) -> tuple[ToolResult, Wra
     """Return the values that a client printed, or why there are none."""
     client = assignment.call.client
     if output.exit is None or output.exit == NOT_FOUND:
-        return _failed(assignment, client, output)
+        return _explain_failure(assignment, client, output)
     if excess := output.excess():
-        return _failed(assignment, client, output, f"it {excess}")
+        return _explain_failure(assignment, client, output, f"it {excess}")
     wrapped = unwrap(output.text)
     try:
         reading = assignment.tool.parse(wrapped.output)
     except ParseError as error:
-        return _failed(assignment, client, output, error.message)
-    return (reading, wrapped) if output.exit == 0 else _failed(assignment, client, output)
+        return _explain_failure(assignment, client, output, error.message)
+    return (reading, wrapped) if output.exit == 0 else _explain_failure(assignment, client, output)
 
 
 def _client_command(assignment: Assignment) -> Command:
@@ -344,7 +270,7 @@ def _listening_script(assignment: Assignment) -> str:
     return f"{end}; until {is_open}; do [ $(date +%s) -lt $end ] || exit 1; sleep 0.05; done"
 
 
-def _failed(assignment: Assignment, end: End, output: Output, problem: str = "") -> NotMeasured:
+def _explain_failure(assignment: Assignment, end: End, output: Output, problem: str = "") -> NotMeasured:
     """Return why a program produced no number; `problem` is what is wrong with its output, if anything."""
     if output.exit == NOT_FOUND:
         return NotMeasured(
@@ -382,7 +308,7 @@ def _transient(assignment: Assignment, printed: str) -> tuple[int, str, str]:
     return 1, "", ""
 
 
-def _lost(node: str, error: DeviceError) -> NotMeasured:
+def _explain_loss(node: str, error: DeviceError) -> NotMeasured:
     return NotMeasured(reason=f"{node}: {error.message}", remedy=error.hint, node=node, lost=True)
 
 

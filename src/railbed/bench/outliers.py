@@ -1,15 +1,12 @@
-"""What bench judges numbers by, without a baseline.
+"""What bench judges numbers by, without a baseline: comparable measurements, and the limits of the hardware.
 
-Outliers: which measurements lag behind comparable ones, and what they have in common.
+The search for outliers starts at the best value rather than the median: one slow port out of four nodes, or one slow
+rail out of two, affects half of all measurements. Outliers are attributed to a common cause: a rail, a node, a port,
+one direction of a port. Pairs without a common cause are listed one by one.
 
-The search starts at the best value rather than the median: one slow port out of four nodes, or one slow rail out of
-two, affects half of all measurements. Outliers are attributed to a common cause: a rail, a node, a port, one direction
-of a port. Pairs without a common cause are listed one by one.
-
-Hardware limits: what the slowest part of a path allows, which part that is, and whether a result comes close.
-
-Vendors and clouds publish these thresholds for RDMA bandwidth: fail below 90 %, warn below 96 %. Half a round trip of a
-write or send may take 2.5 µs over a cable and 5 µs through a switch, on recent cards.
+The limit of a path is that of its slowest part. Vendors and clouds publish thresholds for RDMA bandwidth: fail below 90
+%, warn below 96 %. Half a round trip of a write or send may take 2.5 µs over a cable and 5 µs through a switch, on
+recent cards.
 """
 
 from __future__ import annotations
@@ -66,7 +63,7 @@ def find_outliers(samples: Sequence[PathSample], *, higher_is_better: bool) -> l
     slow = [sample for sample, rank in ranks.items() if rank < threshold]
     usual = math.exp(sign * median([rank for rank in ordered if rank >= threshold]))
     good = [sample.best for sample, rank in ranks.items() if rank >= threshold and sample.best is not None]
-    return _explained([sample for sample in slow if _is_always_slow(sample, usual, good)], samples, usual)
+    return _explain([sample for sample in slow if _is_always_slow(sample, usual, good)], samples, usual)
 
 
 def worst_good_value(ordered: Sequence[float]) -> float:
@@ -100,7 +97,7 @@ CAUSES: tuple[tuple[str, Key], ...] = (
 """Widest cause first: a rail is blamed only if all of it is slow and other rails are not."""
 
 
-def _explained(slow: Sequence[PathSample], samples: Sequence[PathSample], usual: float) -> list[Outlier]:
+def _explain(slow: Sequence[PathSample], samples: Sequence[PathSample], usual: float) -> list[Outlier]:
     """Pick the cause that explains the most samples, again and again until nothing is left to explain."""
     left, outliers = list(slow), []
     while left:

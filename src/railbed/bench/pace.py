@@ -1,9 +1,4 @@
-"""When trials run, and how long they take.
-
-Who sends to whom, and which pairs run at the same time, as pure lists of pairs.
-
-How long trials take compared with the schedule, and the time left.
-"""
+"""When trials run: who sends to whom at the same time, how long that takes, and the time left."""
 
 from __future__ import annotations
 
@@ -106,14 +101,14 @@ class Pace:
         if (test, scheduled) in self._to_come:
             self._to_come.remove((test, scheduled))
         self._current = (test, scheduled, self._clock())
-        expected = self._expected(test, scheduled)
+        expected = self._expect(test, scheduled)
         return replace(
             trial,
             done=self._done,
             total=self._done + 1 + len(self._to_come),
             elapsed=round(self._clock() - self._began, 1),
             expected=round(expected, 1),
-            left=round(expected + sum(self._expected(*later) for later in self._to_come), 1),
+            left=round(expected + sum(self._expect(*later) for later in self._to_come), 1),
         )
 
     def end(self) -> None:
@@ -132,7 +127,7 @@ class Pace:
         """How many trials have ended."""
         return self._done
 
-    def _expected(self, test: str, scheduled: float) -> float:
+    def _expect(self, test: str, scheduled: float) -> float:
         own = self._by_test.get(test)
         factor = (own.factor if own else None) or self._all.factor or 1.0
         return scheduled * factor

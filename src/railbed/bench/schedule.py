@@ -116,7 +116,7 @@ def _on_nodes(step: Step, site: BenchSite, omitted: list[Omitted]) -> Iterator[l
             continue
         end = End(node=node)
         for size in step.sizes or (None,):
-            settings = _settings(step, size, site)
+            settings = _settings(step, size, site, end)
             yield [
                 Transfer(
                     source=end, target=end, call=ToolCall(test=step.test, client=end, server=end, settings=settings)
@@ -169,13 +169,15 @@ def _flow(step: Step, size: int | None, site: BenchSite, ports: dict[str, PortSi
     source, target = ports[pair[0]], ports[pair[1]]
     client, server = (target, source) if test_of(step.test).pulls else (source, target)
     order = list(site.cluster.nodes)
-    call = ToolCall(test=step.test, client=client.end, server=server.end, settings=_settings(step, size, site))
+    settings = _settings(step, size, site, source.end)
+    call = ToolCall(test=step.test, client=client.end, server=server.end, settings=settings)
     forward = order.index(pair[0]) < order.index(pair[1])
     return Transfer(source=source.end, target=target.end, call=call, forward=forward)
 
 
-def _settings(step: Step, size: int | None, site: BenchSite) -> ToolSettings:
+def _settings(step: Step, size: int | None, site: BenchSite, end: End) -> ToolSettings:
     test = test_of(step.test)
+    is_marked = test.rdma and step.marked and not end.roce_v1
     return ToolSettings(
         size=size or test.size,
         seconds=step.seconds,
@@ -183,7 +185,7 @@ def _settings(step: Step, size: int | None, site: BenchSite) -> ToolSettings:
         streams=step.streams,
         both=step.direction == "both",
         memory=step.memory,
-        traffic_class=site.cluster.policy.traffic_class if test.rdma and step.marked else None,
+        traffic_class=site.cluster.policy.traffic_class if is_marked else None,
         path=step.path or site.cluster.training.workdir,
         file_bytes=step.file,
     )

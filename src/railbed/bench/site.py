@@ -10,7 +10,7 @@ from typing import Any
 from railbed.bench.outliers import PathLimit
 from railbed.bench.tool import End
 from railbed.fleet import Fleet, choose_targets, survey
-from railbed.launch.rdma import Obstacle, RdmaPath, rdma_port
+from railbed.launch.rdma import Obstacle, RdmaPath, rdma_port, roce_versions
 from railbed.model import events
 from railbed.model.cabling import far_end
 from railbed.model.cluster import Cluster, Port
@@ -18,6 +18,7 @@ from railbed.model.probe import Probe
 from railbed.model.reading import DeviceFacts, Known
 from railbed.model.record import Event
 from railbed.model.text import plural
+from railbed.parsing.gids import RoceVersion
 from railbed.probes import ethtool, gpu, gpu_topology, infiniband, ip_link, limits, listening, pcie
 from railbed.probes.infiniband import RdmaDevice
 
@@ -103,9 +104,10 @@ async def read_site(cluster: Cluster, fleet: Fleet, facts: dict[str, DeviceFacts
 
 def site_of(cluster: Cluster, facts: Mapping[str, DeviceFacts], read_seconds: float = 0.0) -> BenchSite:
     """Combine the cluster file with the facts of the nodes."""
+    versions = roce_versions(cluster, facts)
     return BenchSite(
         cluster=cluster,
-        ports=tuple(_port(cluster, node, port, facts.get(node)) for node, port in cluster.ports()),
+        ports=tuple(_port(cluster, node, port, facts.get(node), versions[port.rail]) for node, port in cluster.ports()),
         failed={
             node: answer.failure.reason if (answer := facts.get(node)) and answer.failure else "it was not read"
             for node in cluster.nodes
@@ -117,9 +119,9 @@ def site_of(cluster: Cluster, facts: Mapping[str, DeviceFacts], read_seconds: fl
     )
 
 
-def _port(cluster: Cluster, node: str, port: Port, facts: DeviceFacts | None) -> PortSite:
+def _port(cluster: Cluster, node: str, port: Port, facts: DeviceFacts | None, version: RoceVersion) -> PortSite:
     device = _device(port, facts)
-    rdma = rdma_port(port, facts)
+    rdma = rdma_port(port, facts, version)
     limits, no_limit = _limits(cluster, node, port, facts, device)
     end = End(
         node=node,
@@ -129,6 +131,7 @@ def _port(cluster: Cluster, node: str, port: Port, facts: DeviceFacts | None) ->
         rdma=port.rdma,
         rdma_port=port.rdma_port,
         gid_index=rdma.gid if isinstance(rdma, RdmaPath) else None,
+        roce_v1=version == 1,
         gpu=_nearest_gpu(port, facts),
         soft=bool(device and device.parent),
     )

@@ -1,9 +1,8 @@
 """The interface of tools: a program that measures something, how to call it, and how to parse its output.
 
-A tool is one file in `tools/` with one `TOOL`, named like the file. It may offer several tests (`ib_write_bw`,
-`ib_read_lat`); test names are unique across tools. A tool only builds commands; it never runs them.
-
-Every tool and every test by name.
+A tool is one file in `tools/` with one `TOOL`, named like the file; all of them are looked up here by name. It may
+offer several tests (`ib_write_bw`, `ib_read_lat`); test names are unique across tools. A tool only builds commands; it
+never runs them.
 """
 
 from __future__ import annotations
@@ -35,7 +34,9 @@ class End:
     rdma: str | None = None
     rdma_port: int = 1
     gid_index: int | None = None
-    """Index of the RoCE v2 GID for the address; None on InfiniBand, which needs none."""
+    """Index of the RoCE GID for the address; None on InfiniBand, which needs none."""
+    roce_v1: bool = False
+    """Whether that GID is of RoCE v1, whose packets have no traffic class."""
     gpu: int | None = None
     """The nearest GPU."""
     soft: bool = False

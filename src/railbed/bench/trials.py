@@ -1,6 +1,6 @@
-"""Run trials one after the other, and skip the nodes that have stopped answering.
+"""Run trials one after the other, and report their numbers; nodes that have stopped answering are skipped.
 
-Trial results as records: measurements with the labels that identify them, and findings for what is missing.
+Records are measurements with the labels that identify them, and findings for what is missing.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def measurements(trial: Trial, flow: Transfer, measured: Measured) -> Iterator[M
     for value in measured.reading.values:
         own = dict(value.labels)
         direction = own.pop("direction", None)
-        ends = _reversed(labels) if direction == "backward" else labels
+        ends = _reverse(labels) if direction == "backward" else labels
         yield Measurement(name=value.name, value=value.value, unit=value.unit, labels={**ends, **own})
     if count := len(measured.reading.samples):
         yield Measurement(name="samples", value=count, unit="1", labels=labels)
@@ -78,7 +78,7 @@ def labels_of(trial: Trial, flow: Transfer, measured: Measured | None = None) ->
     return labels
 
 
-def _reversed(labels: dict[str, str | int]) -> dict[str, str | int]:
+def _reverse(labels: dict[str, str | int]) -> dict[str, str | int]:
     """Return the labels of the opposite direction of a bidirectional flow."""
     return {**labels, "from": labels["to"], "to": labels["from"]}
 
@@ -250,7 +250,7 @@ async def _measure(
     outcomes = await _call(fleet, trial, flows, progress, samples=samples, suffix=suffix)
     measured = [flow for flow in flows if isinstance(outcomes[flow], Measured)]
     fitting = progress.sample_times.fitting(trial, measured) if known is None and measured else None
-    if fitting is None or fitting <= _taken(outcomes):
+    if fitting is None or fitting <= _count_samples(outcomes):
         return outcomes
     return outcomes | await _call(fleet, trial, measured, progress, samples=fitting, suffix=f"{suffix}.all")
 
@@ -265,7 +265,7 @@ async def _call(
     return outcomes
 
 
-def _taken(outcomes: Mapping[Transfer, Measured | NotMeasured]) -> int:
+def _count_samples(outcomes: Mapping[Transfer, Measured | NotMeasured]) -> int:
     """Return how many samples the flows have that were measured."""
     return min(len(outcome.reading.samples) for outcome in outcomes.values() if isinstance(outcome, Measured))
 

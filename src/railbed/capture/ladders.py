@@ -66,7 +66,7 @@ def _ladder(analysis: Analysis, selected: _Selected) -> Event:
     partner = analysis.partner(flow)
     back = _in_recording(partner, here)
     rows = _rows_around(here, back, selected.row)
-    origin = int(here.clock.aligned(here.view.times(rows[:1]))[0])
+    origin = int(here.clock.align(here.view.times(rows[:1]))[0])
     there = flow.at("receiver") if here.end != "receiver" else None
     steps = _steps(_Direction.of(flow, here, rows), "right", origin)
     steps += _steps(_Direction.of(partner, back, rows), "left", origin) if partner and back else []
@@ -129,7 +129,7 @@ class _Direction:
         resent = np.intersect1d(own, view.sequence.resent_rows)
         nearby = own[:0]
         if other and len(own):
-            at = int(view.clock.aligned(view.view.times(own[:1]))[0])
+            at = int(view.clock.align(view.view.times(own[:1]))[0])
             nearby = _near(other, at + round(other.clock.offset + other.clock.drift * (at - other.clock.at)))
         shortest = leg.journey.delay.shortest - TOLERANCE if leg and leg.journey.delay else 0
         return cls(view, own, frozenset(lost.tolist()), frozenset(resent.tolist()), other, nearby, shortest, sends)
@@ -142,7 +142,7 @@ class _Direction:
         same = np.ones(len(self.nearby), np.bool_)
         for name in ("psn", "opcode", "syndrome"):
             same &= theirs[name][self.nearby] == packets[name][row]
-        times: Numbers = self.other.clock.aligned(theirs["time"][self.nearby[same]])
+        times: Numbers = self.other.clock.align(theirs["time"][self.nearby[same]])
         # The first copy that arrives after this one was sent, or the last that was sent before this one arrived.
         fitting = times[times >= time + self.shortest] if self.sends else times[times <= time - self.shortest]
         return None if not len(fitting) else int(fitting[0 if self.sends else -1])
@@ -167,7 +167,7 @@ def _steps(direction: _Direction, to: str, origin: int) -> list[events.LadderSte
     at_left = (view.end != "receiver") if to == "right" else (view.end != "sender")
     steps = []
     for row in direction.rows.tolist():
-        time = int(view.clock.aligned(packets["time"][[row]])[0])
+        time = int(view.clock.align(packets["time"][[row]])[0])
         far = direction.elsewhere(row, time)
         near_seconds, far_seconds = (time - origin) / 1e9, None if far is None else (far - origin) / 1e9
         steps.append(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from railbed.model.cluster import Port
-from railbed.model.fix import Fix, Persistence, RunStep, run
+from railbed.model.fix import Fix, Persistence, RunStep, as_steps
 from railbed.model.probe import Probe
 from railbed.model.reading import DeviceFacts, Known, Unknown
 from railbed.probes import ethtool_driver, ethtool_private, infiniband, tcpdump
@@ -163,7 +163,7 @@ def _flag_fix(node: str, netdev: str) -> Fix:
     flag = f"ethtool --set-priv-flags {shlex.quote(netdev)} sniffer"
     return Fix(
         device=node,
-        apply=run(f"{flag} on"),
+        apply=as_steps(f"{flag} on"),
         undo=(RunStep(command=f"{flag} off"),),
         persistence=Persistence.BOOT,
     )

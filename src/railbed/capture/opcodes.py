@@ -1,6 +1,6 @@
 """Every opcode of the base transport header: its name, its transport, and the headers that follow it.
 
-What an opcode does, as tables of 256 entries: a whole column is looked up at once.
+What an opcode does is in tables of 256 entries, where a whole column is looked up at once.
 """
 
 from __future__ import annotations

@@ -52,6 +52,6 @@ def proof_of(view: FlowView, rows: Rows, what: str = "") -> PacketProof:
 def proof_from(recording: Recording, clock: Clock, rows: Rows, what: str = "") -> PacketProof:
     """Return rows of a recording as proof; there is at least one."""
     times = recording.packets["time"][rows]
-    span = clock.aligned(np.array([times.min(), times.max()], np.int64))
+    span = clock.align(np.array([times.min(), times.max()], np.int64))
     numbers = tuple(recording.packets["number"][rows[:MOST_NUMBERS]].tolist())
     return PacketProof(recording.name, recording.file, numbers, len(rows), span[0] / 1e9, span[1] / 1e9, what)

@@ -85,7 +85,7 @@ async def read_and_judge(
         yield progress("writing packets", detail=str(export))
         files = [source.path for source in sources]
         exported = await asyncio.to_thread(export_recordings, analysis, files, export, findings)
-        yield _exported(export, exported, recordings)
+        yield _report_export(export, exported, recordings)
 
 
 async def in_thread_until_cancelled(function: Callable[..., T], *arguments: object) -> T:
@@ -116,7 +116,7 @@ async def in_thread_until_cancelled(function: Callable[..., T], *arguments: obje
     return await result
 
 
-def _exported(file: Path, exported: Exported, recordings: Sequence[Recording]) -> Event:
+def _report_export(file: Path, exported: Exported, recordings: Sequence[Recording]) -> Event:
     message = f"{file} has {plural(exported.packets, 'packet')} of all recordings, {exported.comments:,} with a comment"
     incomplete = [recording.name for recording in recordings if recording.defect]
     return events.PacketsExported(

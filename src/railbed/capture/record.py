@@ -113,7 +113,7 @@ class _Session:
                 if result.plan.subject not in reported:
                     reported.add(result.plan.subject)
                     recorded.ports.append(result)
-                    yield _captured(result)
+                    yield _report_port(result)
             waiting = [recorder.node for recorder in self.recorders if not recorder.done]
             if not waiting:
                 break
@@ -127,7 +127,7 @@ class _Session:
         self._control.changed.clear()
 
 
-def _captured(result: PortResult) -> Event:
+def _report_port(result: PortResult) -> Event:
     counted = plural(result.captured, "packet") if result.captured is not None else "packets"
     message = f"{counted}, {size(result.bytes)}"
     if result.dropped:

@@ -1,8 +1,6 @@
-"""A recording on a node: what it was asked for, and what it sends.
+"""A recording on a node: what it is asked for, and what it sends.
 
-What to record: ports, how, and how much.
-
-What a recorder sends: read strictly, since a node may send anything.
+It is asked for ports, how, and how much. What it sends is read strictly, since a node may send anything.
 """
 
 from __future__ import annotations

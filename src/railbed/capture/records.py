@@ -73,7 +73,7 @@ def _flow(analysis: Analysis, flow: RecordedFlow) -> Event:
     partner = analysis.partner(flow)
     arrived = receiver if receiver is not main else None
     sequence, messages = main.sequence, main.messages
-    lost = _lost(flow)
+    lost = _count_lost(flow)
     return events.Flow(
         subject=path_name(analysis, flow),
         message=_flow_text(main, lost[0]),
@@ -136,7 +136,7 @@ def _role(view: FlowView) -> str:
     return "datagrams" if len(view.view.datagrams) else "notifications"
 
 
-def _lost(flow: RecordedFlow) -> tuple[int, int, int]:
+def _count_lost(flow: RecordedFlow) -> tuple[int, int, int]:
     """Return packets that were lost, missed by a recorder, and unresolved: from both ends if possible."""
     if flow.legs:
         journeys = [leg.journey for leg in flow.legs]
@@ -184,7 +184,7 @@ def _reaction(reaction: Reaction, clock: Clock) -> events.Reactions:
 
 
 def _episode(episode: Episode, clock: Clock) -> events.ReactionEpisode:
-    start, stop = clock.aligned(np.array([episode.start, episode.stop], np.int64)).tolist()
+    start, stop = clock.align(np.array([episode.start, episode.stop], np.int64)).tolist()
     return events.ReactionEpisode(
         start=start / 1e9,
         stop=stop / 1e9,
@@ -203,13 +203,13 @@ def _median_seconds(episodes: Sequence[Episode], name: str) -> float | None:
 
 def _rates(analysis: Analysis, flow: RecordedFlow, axis: Axis) -> Event:
     sent, arrived = flow.main, flow.views[-1]
-    times = sent.clock.aligned(sent.view.times())
-    marked = arrived.clock.aligned(arrived.view.times(select_congested(arrived.view, arrived.view.rows)))
+    times = sent.clock.align(sent.view.times())
+    marked = arrived.clock.align(arrived.view.times(select_congested(arrived.view, arrived.view.rows)))
     partner = analysis.partner(flow)
     notices = np.zeros(0, np.int64)
     if partner:
         last = partner.views[-1]
-        notices = last.clock.aligned(last.view.times(last.view.notices))
+        notices = last.clock.align(last.view.times(last.view.notices))
     volume = axis.totals(times, sent.view.column("length"))
     return events.FlowRates(
         subject=path_name(analysis, flow),
@@ -226,7 +226,7 @@ def _rates(analysis: Analysis, flow: RecordedFlow, axis: Axis) -> Event:
 def _pauses(analysis: Analysis) -> Iterator[Event]:
     for pause in analysis.pauses:
         clock = analysis.clock_of(pause.recording)
-        began, ended = clock.aligned(np.array([pause.first, pause.last], np.int64)).tolist()
+        began, ended = clock.align(np.array([pause.first, pause.last], np.int64)).tolist()
         which = "all priorities" if pause.priority is None else f"priority {pause.priority}"
         yield events.PortPaused(
             subject=pause.recording.name,

@@ -119,7 +119,7 @@ class NodeRecorder:
         await remote.write(RECORDER.text + self._order())
         tasks = [asyncio.create_task(_beat(remote)), asyncio.create_task(self._command(remote))]
         try:
-            await self._greeted(output)
+            await self._skip_greeting(output)
             while not self.done:
                 line = await self._line(output)
                 await self._take(line, output)
@@ -137,7 +137,7 @@ class NodeRecorder:
             await asyncio.gather(*tasks, return_exceptions=True)
         return ""
 
-    async def _greeted(self, output: ProgramOutput) -> None:
+    async def _skip_greeting(self, output: ProgramOutput) -> None:
         """Skip what a login prints before our recorder."""
         last = b""
         for _ in range(BANNER_LINES):
@@ -182,10 +182,10 @@ class NodeRecorder:
 
     async def _fetch(self, header: bytes, output: ProgramOutput) -> None:
         """Store the packets of one port."""
-        plan, totals, length = self._announced(header)
+        plan, totals, length = self._read_header(header)
         path = self.folder / self.node / f"{plan.port.netdev}.pcap"
         left = length
-        with _stored(path) as file:
+        with _create_file(path) as file:
             while left:
                 async with asyncio.timeout(SILENCE_SECONDS):
                     data = await output.some(left)
@@ -207,7 +207,7 @@ class NodeRecorder:
             )
         )
 
-    def _announced(self, header: bytes) -> tuple[PortPlan, PortTotals, int]:
+    def _read_header(self, header: bytes) -> tuple[PortPlan, PortTotals, int]:
         """Return the port whose packets follow, its counts, and how many bytes there are."""
         key, _, length = header.decode("utf-8", "replace").rpartition(" ")
         plan = next((plan for plan in self.plans if plan.port.netdev == key), None)
@@ -254,7 +254,7 @@ def explain(reason: str) -> str:
     return reason
 
 
-def _stored(path: Path) -> FileIO:
+def _create_file(path: Path) -> FileIO:
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         return open(path, "wb", buffering=0, opener=for_us_alone)

@@ -51,7 +51,9 @@ async def capture(
     async with aclosing(_read(cluster, fleet, {node for node, _ in ports}, facts)) as emitted:
         async for event in emitted:
             yield event
-    methods = {(node, port): choose_method(node, port, facts[node]) for node, port in ports if not _failed(facts, node)}
+    methods = {
+        (node, port): choose_method(node, port, facts[node]) for node, port in ports if not _has_failed(facts, node)
+    }
     _refuse_without_tcpdump(methods)
     for finding in _not_recorded(ports, facts, methods):
         yield finding
@@ -67,7 +69,7 @@ async def capture(
         recording = record(cluster, fleet, order, stop, recorded)
         async for event in await stack.enter_async_context(aclosing(recording)):
             yield event
-    for finding in _lost(plans, recorded):
+    for finding in _report_losses(plans, recorded):
         yield finding
     # A tcpdump that is killed may not even have written the header of its file.
     filled = [result for result in recorded.ports if result.bytes]
@@ -109,7 +111,7 @@ async def _read(
             yield events.DeviceRead(subject=answer.device, message=text, ok=answer.failure is None)
 
 
-def _failed(facts: Mapping[str, DeviceFacts], node: str) -> bool:
+def _has_failed(facts: Mapping[str, DeviceFacts], node: str) -> bool:
     return node not in facts or facts[node].failure is not None
 
 
@@ -148,7 +150,7 @@ def _not_recorded(
             yield _finding(f"{node}/{port.netdev}", reason, failure.remedy if failure else "")
 
 
-def _lost(plans: Sequence[PortPlan], recorded: Recorded) -> Iterator[Finding]:
+def _report_losses(plans: Sequence[PortPlan], recorded: Recorded) -> Iterator[Finding]:
     """Yield a finding for each port whose recording is missing or ended early."""
     fetched = {result.plan.subject: result for result in recorded.ports}
     for plan in plans:

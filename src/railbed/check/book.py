@@ -9,7 +9,6 @@ from railbed.check import rules
 from railbed.check.advice import fill_in
 from railbed.model.cluster import Cluster
 from railbed.model.probe import Probe
-from railbed.model.reading import DeviceFacts
 from railbed.model.record import Finding, Verdict
 from railbed.rules import engine
 from railbed.rules.book import RuleBook, parts_of_cluster
@@ -34,12 +33,12 @@ CHECK_BOOK: RuleBook[Site] = RuleBook(
 
 def probes_needed(rules: Iterable[Rule[Any]], cluster: Cluster) -> Iterator[Probe[Any]]:
     """Yield what some rules read on a cluster: nothing for those that the file alone decides, such as without RDMA."""
-    return engine.probes_needed(CHECK_BOOK, _before_reading(cluster), rules)
+    return engine.probes_needed(CHECK_BOOK, Site(cluster), rules)
 
 
 def without_subject(rules: Iterable[Rule[Any]], cluster: Cluster) -> list[Finding]:
     """Return a finding for each rule that has nothing to judge, whatever the devices report: no port, no switch."""
-    site = _before_reading(cluster)
+    site = Site(cluster)
     return [
         Finding(
             check=rule.name,
@@ -53,11 +52,6 @@ def without_subject(rules: Iterable[Rule[Any]], cluster: Cluster) -> list[Findin
         for rule in rules
         if not any(True for _ in CHECK_BOOK.subjects(rule.scope, site))
     ]
-
-
-def _before_reading(cluster: Cluster) -> Site:
-    """Return what the cluster file alone has, as if every device had answered."""
-    return Site(cluster, {name: DeviceFacts(device=name) for name in (*cluster.nodes, *cluster.switches)})
 
 
 def usual_checks() -> list[Rule[Any]]:

@@ -12,6 +12,7 @@ from contextlib import aclosing, suppress
 from dataclasses import dataclass, field, replace
 
 from railbed.check.book import CHECK_BOOK, probes_needed, restart_checks
+from railbed.check.shared.boot import BOOT_PROBES
 from railbed.fleet import Fleet, survey
 from railbed.model.cluster import Cluster
 from railbed.model.reading import DeviceFacts
@@ -73,7 +74,9 @@ async def changes_since(before: LaunchState, cluster: Cluster, fleet: Fleet, gen
     The connections are those of the training, and stay open whatever happens here.
     """
     checks = restart_checks()
-    probes = list({probe.name: probe for probe in probes_needed(checks, cluster)}.values())
+    # What the next boot restores is no reason for ranks to end.
+    needed = (probe for probe in probes_needed(checks, cluster) if probe not in BOOT_PROBES)
+    probes = list({probe.name: probe for probe in needed}.values())
     began = time.monotonic()
     facts: dict[str, DeviceFacts] = {}
     with suppress(TimeoutError):

@@ -45,7 +45,7 @@ async def check(
     async with aclosing(reading) as records:
         async for record in records:
             yield record
-    site = Site(cluster, devices, runs or {})
+    site = Site(cluster, devices, runs=runs)
     for finding in judge(CHECK_BOOK, site, checks):
         yield finding
     if reachable.RULE not in checks:

@@ -1,9 +1,4 @@
-"""Consoles of rich whose text cannot control the terminal.
-
-Writes a page, or another format of a report, to the requested file.
-
-Text with a hanging indent: lines that continue another one start below its text, not in column 0.
-"""
+"""Text for terminals that cannot control them: consoles of rich, hanging indents, and where a report is written to."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """The entry point: the verbs, the only place that catches errors, and the exit codes.
 
-Invalid arguments: what is wrong, what was probably meant, and where to read about it.
-
-The verbs and their one-line descriptions, read from source: importing all of them takes a second.
+Messages about invalid arguments say what is wrong, what was probably meant, and where to read about it. `--help` reads
+the verbs and their descriptions from source: importing all of them takes a second.
 """
 
 from __future__ import annotations
@@ -27,8 +26,7 @@ from railbed import __version__
 from railbed.api.exits import BUG, INTERRUPTED, PIPE, USER, exit_code
 from railbed.cli.hints import use_cluster_file, with_cluster
 from railbed.cli.run import signals
-from railbed.cli.run.encoding import ERRORS, is_ascii_wanted
-from railbed.cli.run.stream import SafeStream
+from railbed.cli.run.encoding import ERRORS, SafeStream, is_ascii_wanted
 from railbed.errors import RailbedError, os_reason
 
 

@@ -1,8 +1,7 @@
 """Which cluster a verb works on: that of a file, of a recording, of a Slurm job, or this machine.
 
-The built-in cluster `local`: this machine, discovered each time it is used.
-
-The trained model that a user names, and the cluster file of its nodes.
+This machine is the built-in cluster `local`, discovered each time it is used. A trained model that a user names has a
+cluster file of its own.
 """
 
 from __future__ import annotations
@@ -11,8 +10,7 @@ from pathlib import Path
 
 from railbed import clusterfile
 from railbed.api.kinds import WITH_WEIGHTS
-from railbed.api.local import discover_local
-from railbed.api.site import LOCAL_NAME, built_in_local, default_cluster, recorded_cluster_file
+from railbed.api.site import LOCAL_NAME, built_in_local, default_cluster, discover_local, recorded_cluster_file
 from railbed.cli.background.runs import training_run
 from railbed.cli.hints import use_cluster_file
 from railbed.cli.run.signals import run_until_ended

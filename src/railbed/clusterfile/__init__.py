@@ -2,10 +2,8 @@
 
 Read `read.py` first.
 
-load, loads     a file to a Cluster, or one ClusterFileError with a line for every mistake
-load_site  the file of a site whose nodes a scheduler lends
-dumps      a Cluster as the file that a person would have typed
-write      what changed between two clusters, as records
+read       from a file to a Cluster, or to one ClusterFileError with a line for every mistake
+write      a Cluster as the file that a person would have typed; what changed between two clusters
 rewrite    an existing file's text with only the changes made in it
 """
 

@@ -1,17 +1,7 @@
-"""Reads the cluster file.
+"""Reads the cluster file: to a cluster, or to one error that lists everything wrong with it.
 
-From a file to a cluster, or to one error that lists everything wrong with it.
-
-The cluster file as a kind of file.
-
-The valid parts of a file whose other parts may have mistakes.
-
-Contradictions between parts of a file.
-
-Every part that is valid by itself is checked, so that a file with a mistyped key gets all of its mistakes reported at
-once.
-
-What a key of the cluster file expects, in words; for its reference.
+Every part that is valid by itself is checked for contradictions with the others, so that a file with a mistyped key
+gets all of its mistakes reported at once. The reference describes each key with the words of these messages.
 """
 
 from __future__ import annotations
@@ -101,8 +91,8 @@ def read_valid_parts(values: Values) -> PartialFile:
         rail_names=list(rails),
         switch_names=list(switches),
         rails={name: rail for name, rail in rails.items() if rail is not None},
-        ports=list(_listed("nodes", nodes, Port)),
-        switch_ports=list(_listed("switches", switches, SwitchPort)),
+        ports=list(_list_parts("nodes", nodes, Port)),
+        switch_ports=list(_list_parts("switches", switches, SwitchPort)),
         login=validated_part(Login, mapping(values.get("login"))) or Login(),
     )
 
@@ -120,7 +110,7 @@ def mapping(value: object) -> Values:
     return value if isinstance(value, dict) else {}
 
 
-def _listed(section: str, owners: dict[str, Values], kind: type[P]) -> Iterator[Located[P]]:
+def _list_parts(section: str, owners: dict[str, Values], kind: type[P]) -> Iterator[Located[P]]:
     for name, owner in owners.items():
         listed = owner.get("ports")
         for index, item in enumerate(listed if isinstance(listed, list) else []):
@@ -207,10 +197,10 @@ def _used_twice(ports: list[Located[Port]]) -> Mistakes:
             name = f"port {port.rdma_port} of {port.rdma}"
             devices.append(((node, port.rdma, port.rdma_port), (*located.path, "rdma"), name))
     for uses in (addresses, netdevs, devices):
-        yield from _repeated(uses)
+        yield from _find_repeated(uses)
 
 
-def _repeated(uses: Iterable[tuple[Hashable, KeyPath, str]]) -> Mistakes:
+def _find_repeated(uses: Iterable[tuple[Hashable, KeyPath, str]]) -> Mistakes:
     """Yield a mistake for each repeated use. A use has an identity, a path and a name for the message."""
     first: dict[Hashable, KeyPath] = {}
     for identity, path, name in uses:
@@ -246,11 +236,13 @@ def _ends_of_switch_ports(file: PartialFile) -> Mistakes:
 
 
 def _switch_ports_used_twice(file: PartialFile) -> Mistakes:
-    yield from _repeated(
+    yield from _find_repeated(
         ((end.part.node, end.part.netdev), (*end.path, "netdev"), f"{end.part.node}/{end.part.netdev}")
         for end in file.switch_ports
     )
-    yield from _repeated(((end.owner, end.part.name), (*end.path, "name"), end.part.name) for end in file.switch_ports)
+    yield from _find_repeated(
+        ((end.owner, end.part.name), (*end.path, "name"), end.part.name) for end in file.switch_ports
+    )
 
 
 def _advice(word: str, names: list[str], kind: str) -> str:
@@ -292,11 +284,11 @@ def cluster_schema() -> Schema:
     return schema_of(Cluster)
 
 
-def resolved(schema: Schema) -> Schema:
+def resolve(schema: Schema) -> Schema:
     """Return a part of the schema with references resolved."""
-    return wording.resolved(cluster_schema(), schema)
+    return wording.resolve(cluster_schema(), schema)
 
 
-def expected(schema: Schema) -> str:
+def describe_expected(schema: Schema) -> str:
     """Return what a value must be, as the end of a sentence that begins with `expected`."""
-    return wording.expected(cluster_schema(), schema)
+    return wording.describe_expected(cluster_schema(), schema)

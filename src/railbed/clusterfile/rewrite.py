@@ -146,7 +146,7 @@ class _Editor:
                     self.change(item, old, new)
             return
         typed = list(zip(before, node.value, strict=True))
-        wanted = [(_taken(typed, new), flow(plain(new))) for new in after]
+        wanted = [(_take(typed, new), flow(plain(new))) for new in after]
         if node.flow_style:
             pieces = [self.text[item.start_mark.index : _end(item)] if item else text for item, text in wanted]
             self.cuts.append((node.start_mark.index, node.end_mark.index, f"[{', '.join(pieces)}]"))
@@ -186,7 +186,7 @@ class _Editor:
         return len(self.text) if end < 0 else end + 1
 
 
-def _taken(typed: list[tuple[Part | str, Node]], wanted: Part | str) -> Node | None:
+def _take(typed: list[tuple[Part | str, Node]], wanted: Part | str) -> Node | None:
     """Remove and return the typed item that equals the wanted one."""
     for index, (part, node) in enumerate(typed):
         if part == wanted:

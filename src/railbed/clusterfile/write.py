@@ -1,8 +1,6 @@
-"""A cluster as a file that is pleasant to read and edit.
+"""A cluster as a file that is pleasant to read and edit: only what differs from the defaults.
 
-A cluster's parts as the plain values of a file: only what differs from the defaults.
-
-What changed between two clusters, key by key.
+What changed between two clusters is listed key by key.
 """
 
 from __future__ import annotations
@@ -116,14 +114,14 @@ def flow(value: Plain) -> str:
 def scalar(text: str) -> str:
     """Return a scalar that every YAML reader reads as text: bare if that is safe, otherwise quoted."""
     bare = PLAIN_WORDS.fullmatch(text) or DOTTED_NUMBERS.fullmatch(text)
-    return text if bare and text.lower() not in AMBIGUOUS_WORDS else f'"{"".join(map(_escaped, text))}"'
+    return text if bare and text.lower() not in AMBIGUOUS_WORDS else f'"{"".join(map(_escape, text))}"'
 
 
 def _fits(value: Mapping[str, Plain], column: int) -> bool:
     return "host" not in value and column + len(flow(dict(value))) < WIDTH
 
 
-def _escaped(character: str) -> str:
+def _escape(character: str) -> str:
     if character in {'"', "\\"}:
         return f"\\{character}"
     return character if character.isprintable() else f"\\U{ord(character):08x}"

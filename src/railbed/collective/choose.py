@@ -1,6 +1,6 @@
 """Chooses the engine that carries the gradients: the requested one, or the best of those that pass a test.
 
-What each rank reports about itself before an engine is chosen, so that all make the same choice.
+Each rank reports about itself before that, so that all make the same choice.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ def decide(
         for name in timings
         if name != engine
     ]
-    reasons = [f"{path}: {_measured(timings[engine])}" if timings[engine] else path]
+    reasons = [f"{path}: {_describe_timing(timings[engine])}" if timings[engine] else path]
     reasons += ["as requested"] if wanted != "auto" else []
     reasons += [f"because {left_out}"] if left_out else []
     between = len({reply.machine for reply in replies}) > 1
@@ -212,7 +212,7 @@ def _pace(engine: str, timings: Mapping[str, Sequence[Timing]]) -> float:
     return next((timing.seconds for timing in timings[engine] if common and timing.size == max(common)), 0.0)
 
 
-def _measured(timings: Sequence[Timing]) -> str:
+def _describe_timing(timings: Sequence[Timing]) -> str:
     last = timings[-1]
     return f"{size(last.size)} in {duration(last.seconds)}, {size(last.rate)}/s"
 

@@ -11,7 +11,7 @@ from torch._C._distributed_c10d import PrefixStore, Store
 
 from railbed.collective.choose import EngineChoice, candidates, decide, refusal, roll_call
 from railbed.collective.group import Collective, Group, SingleRank, join
-from railbed.collective.keys import Alarm
+from railbed.collective.keyserver import Alarm
 from railbed.collective.mpi import MpiGroup
 from railbed.collective.mpitest import run_mpi_test, world_of
 from railbed.collective.rendezvous import Rendezvous, exchange, open_store
@@ -49,7 +49,7 @@ def connect(
     group, why = _torch_group(engines, rendezvous, store, device, sizes)
     left_out = left_out or why
     if group.name in engines:
-        timings[group.name] = _timed(group, device, sizes)
+        timings[group.name] = _time_sums(group, device, sizes)
     choice = decide(wanted, replies, timings, left_out)
     if choice.engine == "mpi":
         world = world_of(store, "mpi", rendezvous, replies, rendezvous.timeout)
@@ -79,7 +79,7 @@ def _test_nccl(
     group, failed = None, ""
     try:
         group = join("nccl", rendezvous, PrefixStore("nccl", store), device)
-        _timed(group, device, sizes[:1])
+        _time_sums(group, device, sizes[:1])
     except (RuntimeError, RankFailed) as error:
         failed = next(iter(str(error).strip().splitlines()), "it failed")[:300]
     failures = exchange(store, rendezvous, "test of nccl", failed)
@@ -89,7 +89,7 @@ def _test_nccl(
     return (None if why else group), why
 
 
-def _timed(group: Group, device: torch.device, sizes: Sequence[int]) -> list[Timing]:
+def _time_sums(group: Group, device: torch.device, sizes: Sequence[int]) -> list[Timing]:
     """Measure how fast a group sums."""
     memory = torch.zeros(max(sizes) // 4, device=device)
 

@@ -1,8 +1,6 @@
-"""Gloo and NCCL, through torch.distributed.
+"""The interface of a group of ranks, and the engines that need nothing else: gloo, NCCL, and a single rank.
 
-The group of a single rank, which needs no network.
-
-The interface of a group of ranks, which every engine implements.
+Gloo and NCCL are used through torch.distributed; a single rank needs no network.
 """
 
 from __future__ import annotations

@@ -4,10 +4,8 @@ One thread makes all MPI calls, one after another, in the order in which they we
 Python's lock: backward continues while a bucket is summed. MPI's asynchronous calls make no progress on their own
 in most libraries.
 
-The MPI library in this process: started without blocking the thread that it waits for, and never finalised.
-
-mpi4py holds Python's lock while MPI starts, and the thread that answers MPI's requests meanwhile (`pmi`) would never
-run. So this one call bypasses mpi4py.
+The library is started without blocking the thread that it waits for. mpi4py holds Python's lock while MPI starts, and
+the thread that answers MPI's requests meanwhile (`pmi`) would never run. So this one call bypasses mpi4py.
 
 MPI_Finalize is not called. In it UCX closes each connection once its own messages have arrived; a rank that is a little
 later waits for an answer from the closed end until its card gives up: half a minute, observed between slow

@@ -26,8 +26,8 @@ from railbed.launch.messages import SAFE_PATH
 END_SECONDS = 5.0
 LIMIT_SECONDS = 60.0
 """This includes the start of MPI, which takes ten seconds on an emulated processor."""
-PLACE = r"\S+\.c{1,2}:\d+\s++"
-NOISE = re.compile(rf"^\[[^\]]*\]\s*+(?:\[[^\]]*\]\s*+)*+(?:{PLACE})?|(?<!\S){PLACE}")
+PLACE = r"\S+\.c{1,2}:\d+\s+"
+NOISE = re.compile(rf"^\[[^\]]*\]\s*(?:\[[^\]]*\]\s*)*(?:{PLACE})?|(?<!\S){PLACE}")
 """What UCX puts before its sentences: time, host, process, and the line of its source."""
 
 
@@ -44,7 +44,7 @@ def run_mpi_test(
     store: Store, rendezvous: Rendezvous, replies: Sequence[Reply], sizes: Sequence[int], seconds: float
 ) -> MpiTest:
     """Let every rank start one process; together they are an MPI world that sums buffers of the gradients' sizes."""
-    with _started(store, rendezvous, replies, sizes, seconds) as test:
+    with _start(store, rendezvous, replies, sizes, seconds) as test:
         own = test.result()
         texts = exchange(store, rendezvous, "test of mpi", json.dumps(own), 2 * LIMIT_SECONDS)
     results = [json.loads(text) for text in texts]
@@ -58,7 +58,7 @@ def run_mpi_test(
 
 
 @contextmanager
-def _started(
+def _start(
     store: Store, rendezvous: Rendezvous, replies: Sequence[Reply], sizes: Sequence[int], seconds: float
 ) -> Iterator[EngineTest]:
     """Start this rank's process. It runs until all have reported their results: the others may still need it."""

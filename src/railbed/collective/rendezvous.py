@@ -13,7 +13,8 @@ from datetime import timedelta
 
 from torch._C._distributed_c10d import PrefixStore, Store
 
-from railbed.collective.keys import Alarm, KeyServer, KeyStore
+from railbed.collective.keys import KeyStore
+from railbed.collective.keyserver import Alarm, KeyServer
 from railbed.errors import RankFailed
 from railbed.launch.messages import Messages
 from railbed.launch.node.meeting import listen

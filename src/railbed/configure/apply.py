@@ -1,6 +1,6 @@
-"""Applies one fix to each device: devices at the same time, the steps of a device strictly in order.
+"""Applies fixes, or takes them back: devices at the same time, the steps of a device strictly in order.
 
-Undoes a run: takes back what it changed on each device, unless somebody has changed it since.
+An undo takes back what a run changed on each device, unless somebody has changed it since.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ async def undo(cluster: Cluster, fleet: Fleet, request: UndoRequest) -> AsyncGen
                 yield record
     now = values_of(judge(CHECK_BOOK, Site(cluster, devices), checks)) if devices else {}
     plans, failures = await _plans(fleet, request, after, now)
-    for record in _shown(run, plans):
+    for record in _list_changes(run, plans):
         yield record
     for device, reason in failures.items():
         yield events.DeviceChanged(subject=device, message=f"{device} was not changed: {reason}", outcome="refused")
@@ -148,7 +148,7 @@ async def undo(cluster: Cluster, fleet: Fleet, request: UndoRequest) -> AsyncGen
                 yield record
 
 
-def _shown(run: str, plans: Sequence[UndoPlan]) -> Iterator[Record]:
+def _list_changes(run: str, plans: Sequence[UndoPlan]) -> Iterator[Record]:
     for plan in plans:
         yield from plan.changes
     made = [plan.fix for plan in plans if not plan.is_empty]

@@ -1,8 +1,7 @@
 """What configure would do: the fixes of findings, per device and in order; what it leaves out, and why.
 
-The order of a node's fixes: each after those it depends on, and equal fixes only once.
-
-Refuses changes that would cut the network path over which railbed reaches the device.
+Each fix of a node comes after those it depends on, and equal fixes only once. Changes that would cut the network path
+over which railbed reaches the device are refused.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from railbed.rules.site import NodeView, Site
 
 def in_order(fixes: Sequence[PlannedFix]) -> tuple[PlannedFix, ...]:
     """Return fixes in the order to apply them; two rules that need the same change share it."""
-    unique = sorted(_shared(fixes), key=_rank)
+    unique = sorted(_merge(fixes), key=_rank)
     before = {
         index: {other for other, earlier in enumerate(unique) if set(earlier.checks) & set(planned.fix.after)} - {index}
         for index, planned in enumerate(unique)
@@ -54,7 +53,7 @@ def _rank(planned: PlannedFix) -> tuple[int, str, str]:
     return rank, planned.checks[0], planned.subject
 
 
-def _shared(fixes: Sequence[PlannedFix]) -> list[PlannedFix]:
+def _merge(fixes: Sequence[PlannedFix]) -> list[PlannedFix]:
     by_steps: dict[tuple[object, ...], PlannedFix] = {}
     for planned in fixes:
         key = _identity(planned.fix)
@@ -63,7 +62,7 @@ def _shared(fixes: Sequence[PlannedFix]) -> list[PlannedFix]:
 
 
 def _identity(fix: Fix) -> tuple[object, ...]:
-    return (fix.device, fix.apply)
+    return (fix.device, fix.apply, fix.at_boot_only)
 
 
 _CUTS = re.compile(
@@ -176,7 +175,7 @@ def make_plan(
     """
     wanted: dict[str, list[PlannedFix]] = {}
     left_out: list[tuple[PlannedFix, str]] = []
-    nodes = {node.name: node for node in site.nodes}
+    nodes = site.nodes_by_name
     busy = dict(_busy_devices(site, has_ended))
     for finding in findings:
         if finding.fix is None or finding.verdict not in WRONG or (only and finding.fix.device not in only):
@@ -187,7 +186,8 @@ def make_plan(
             left_out.append((planned, reason))
         else:
             wanted.setdefault(finding.fix.device, []).append(planned)
-    devices = [_device_plan(name, fixes, nodes.get(name), lasting=lasting) for name, fixes in wanted.items()]
+    planned_devices = (_device_plan(name, fixes, nodes.get(name), lasting=lasting) for name, fixes in wanted.items())
+    devices = [device for device in planned_devices if device.changes]
     order = [*site.cluster.nodes, *site.cluster.switches]
     devices.sort(key=lambda plan: order.index(plan.device))
     return Plan(devices=tuple(devices), left_out=tuple(left_out))
@@ -197,8 +197,10 @@ def _device_plan(device: str, fixes: Sequence[PlannedFix], node: NodeView | None
     if node is None:
         return DevicePlan(device=device, kind="switch", changes=merge_lines(fixes))
     ordered = in_order(fixes)
-    at_boot = persistence_of(node, ordered) if lasting else ()
-    return DevicePlan(device=device, kind="node", changes=(*ordered, *at_boot))
+    at_boot = tuple(persistence_of(node, ordered)) if lasting else ()
+    # Without a file to write, there is nothing to do for what is right until the next boot.
+    now = (change.without_steps() for change in ordered if at_boot or not change.fix.at_boot_only)
+    return DevicePlan(device=device, kind="node", changes=(*now, *at_boot))
 
 
 def _busy_devices(site: Site, has_ended: Callable[[Holder], bool]) -> Iterator[tuple[str, str]]:

@@ -28,6 +28,10 @@ class PlannedFix:
             checks=(finding.check,), subject=finding.subject, before=finding.observed, after=finding.expected, fix=fix
         )
 
+    def without_steps(self) -> PlannedFix:
+        """Return the change without its steps if it only has to be stored for the next boot."""
+        return replace(self, fix=replace(self.fix, apply=(), undo=())) if self.fix.at_boot_only else self
+
     def also_for(self, checks: tuple[str, ...]) -> PlannedFix:
         """Return the same fix for more rules."""
         return replace(self, checks=tuple(dict.fromkeys((*self.checks, *checks))))

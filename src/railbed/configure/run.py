@@ -25,7 +25,7 @@ from railbed.model.reading import DeviceFacts
 from railbed.model.record import Finding, Record, Verdict
 from railbed.model.text import plural
 from railbed.parsing.nexus.switch_lock import checkpoint_name
-from railbed.probes import boot_config, ip_addr, pending_change, ssh_session
+from railbed.probes import boot_config, boot_network, ip_addr, pending_change, ssh_session
 from railbed.probes.nexus import checkpoints
 from railbed.rules.engine import judge
 from railbed.rules.rule import Rule
@@ -33,7 +33,7 @@ from railbed.rules.site import Site
 from railbed.store.undo import Unfinished
 
 OWN_PROBES: tuple[Probe[Any], ...] = (
-    *(boot_config.PROBE, pending_change.PROBE, ip_addr.PROBE, ssh_session.PROBE),
+    *(boot_config.PROBE, boot_network.PROBE, pending_change.PROBE, ip_addr.PROBE, ssh_session.PROBE),
     checkpoints.PROBE,
 )
 ALWAYS: tuple[Rule[Any], ...] = (reachable.RULE, pending_rule.RULE, switch_pending_rule.RULE)
@@ -66,7 +66,7 @@ async def configure(cluster: Cluster, fleet: Fleet, request: ConfigureRequest) -
     for finding in wrong:
         if finding.subject not in changing:
             yield finding
-    for event in _unfinished(site, request.callbacks):
+    for event in _report_unfinished(site, request.callbacks):
         yield event
     for change in plan.records():
         yield change
@@ -171,7 +171,7 @@ def _names(devices: Sequence[str]) -> str:
     return ", ".join(devices) if len(devices) <= 4 else f"{len(devices)} devices"
 
 
-def _unfinished(site: Site, callbacks: Callbacks) -> Iterator[Record]:
+def _report_unfinished(site: Site, callbacks: Callbacks) -> Iterator[Record]:
     """Yield the runs that cannot be undone, and the devices whose latest change was cut short, with the way out."""
     for message in callbacks.unreadable:
         yield events.Notice(message=message)

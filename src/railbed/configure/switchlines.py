@@ -41,7 +41,7 @@ def merge_lines(fixes: Sequence[PlannedFix]) -> tuple[PlannedFix, ...]:
         for step in planned.fix.apply:
             if isinstance(step, ConfigStep):
                 _add(root, step.lines, planned)
-    return tuple(_planned(section) for section in sorted(root.below.values(), key=lambda section: phase(section.line)))
+    return tuple(_plan(section) for section in sorted(root.below.values(), key=lambda section: phase(section.line)))
 
 
 def ordered_steps(lines: Iterable[str]) -> tuple[ConfigStep, ...]:
@@ -74,7 +74,7 @@ def _add(root: EnteredSection, lines: Iterable[str], planned: PlannedFix) -> Non
         stack.append((indent, section))
 
 
-def _planned(section: EnteredSection) -> PlannedFix:
+def _plan(section: EnteredSection) -> PlannedFix:
     sources = section.sources
     fixes = [planned.fix for planned in sources]
     return PlannedFix(

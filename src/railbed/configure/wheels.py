@@ -7,8 +7,16 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from railbed.check.rules import torch_equal, tuning_libraries
-from railbed.check.shared.nodes import REQUIREMENTS, add_libraries, create_environment, environment_prefix
+from railbed.check.rules import mpi_rdma, torch_equal, tuning_libraries
+from railbed.check.shared.environment import (
+    MPI,
+    REQUIREMENTS,
+    add_libraries,
+    add_mpi,
+    environment_prefix,
+    from_wheels,
+    package_of,
+)
 from railbed.errors import UsageError
 from railbed.fleet import Fleet
 from railbed.launch.files.guard import BASE
@@ -16,7 +24,7 @@ from railbed.launch.files.ship import Parcel, parcel, ship
 from railbed.model.cluster import Cluster
 from railbed.model.record import Finding
 
-INSTALLING = frozenset({torch_equal.RULE.name, tuning_libraries.RULE.name})
+INSTALLING = frozenset({mpi_rdma.RULE.name, torch_equal.RULE.name, tuning_libraries.RULE.name})
 """Rules whose fixes install Python packages."""
 
 
@@ -27,6 +35,8 @@ class Wheels:
     parcel: Parcel
     requirements: tuple[str, ...]
     """What to install of it: what training needs, and railbed if its wheel is there."""
+    mpi: tuple[str, ...] = ()
+    """What nodes with RDMA and without GPUs need as well, if its wheels are there."""
 
     @classmethod
     def from_folder(cls, folder: Path) -> Wheels:
@@ -35,7 +45,9 @@ class Wheels:
         if not files:
             raise UsageError(f"{folder} has no wheels", hint="`pip wheel -w DIR torch` fills a folder")
         own = ("railbed",) if any(name.startswith("railbed-") for name in files) else ()
-        return cls(parcel("wheels", files), (*REQUIREMENTS, *own))
+        packages = {name.partition("-")[0] for name in files}
+        mpi = MPI if packages.issuperset(map(package_of, MPI)) else ()
+        return cls(parcel("wheels", files), (*REQUIREMENTS, *own), mpi)
 
     def install_from(self, cluster: Cluster, findings: Iterable[Finding]) -> Iterator[Finding]:
         """Yield findings, with fixes that install from the wheels where they would have used a package index."""
@@ -45,10 +57,13 @@ class Wheels:
                 yield finding
                 continue
             node, folder = finding.fix.device, f"{posixpath.dirname(prefix)}/{BASE}/{self.parcel.name}"
-            if finding.check == torch_equal.RULE.name:
-                fix = create_environment(node, prefix, wheels=folder, requirements=self.requirements)
-            else:
-                fix = add_libraries(node, prefix, wheels=folder, after=finding.fix.after)
+            match finding.check:
+                case torch_equal.RULE.name:
+                    fix = from_wheels(finding.fix, prefix, folder, self.requirements, mpi=self.mpi)
+                case mpi_rdma.RULE.name:
+                    fix = add_mpi(node, prefix, wheels=folder, after=finding.fix.after)
+                case _:
+                    fix = add_libraries(node, prefix, wheels=folder, after=finding.fix.after)
             yield replace(finding, fix=fix, remedy=fix.remedy)
 
     @staticmethod

@@ -1,6 +1,5 @@
 """diagnose: what happened during a run, from its time series, events and findings. Read `book.py` first.
 
-book       its rules, and which verdict explains which
-evidence   what a rule reads: the run as nodes, ports, rails, switches
-rules/     one file per rule
+book     its rules, and which verdict explains which
+rules/   one file per rule
 """

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from railbed.diagnose import rules
-from railbed.diagnose.evidence import Evidence
 from railbed.model.cluster import Cluster
 from railbed.model.record import Finding
 from railbed.rules.book import RuleBook, parts_of_cluster
+from railbed.rules.site import Site
 
 SLACK_SECONDS = 6.0
 """How long the effects of a fault may precede or outlast what is known of the fault itself."""
@@ -16,9 +16,9 @@ END_SECONDS = 2.0
 """What is still wrong so shortly before the end of the run lasts."""
 
 
-def _complete(evidence: Evidence, finding: Finding) -> Finding:
+def _complete(site: Site, finding: Finding) -> Finding:
     """Return a finding without an end if it lasts, and with the interface in the commands of its remedy."""
-    lasts = finding.until is not None and finding.until >= evidence.span.end - END_SECONDS
+    lasts = finding.until is not None and finding.until >= site.run.span.end - END_SECONDS
     remedy = _remedy(finding.remedy, finding.subject)
     return replace(finding, until=None if lasts else finding.until, remedy=remedy)
 
@@ -29,11 +29,11 @@ def _remedy(text: str, subject: str) -> str:
     return text.replace(" IF`", f" {interface}`") if interface else text
 
 
-def _same_place(evidence: Evidence, first: str, second: str) -> bool:
+def _same_place(site: Site, first: str, second: str) -> bool:
     """Whether two subjects are the same device, or a rail and a port on it."""
     if "cluster" in (first, second) or first.partition("/")[0] == second.partition("/")[0]:
         return True
-    return first in _rails_of(evidence.cluster, second) or second in _rails_of(evidence.cluster, first)
+    return first in _rails_of(site.cluster, second) or second in _rails_of(site.cluster, first)
 
 
 def _rails_of(cluster: Cluster, subject: str) -> set[str]:
@@ -43,7 +43,7 @@ def _rails_of(cluster: Cluster, subject: str) -> set[str]:
     return {port.rail for port in node.ports if port.netdev == netdev} if node else set()
 
 
-DIAGNOSE_BOOK: RuleBook[Evidence] = RuleBook(
+DIAGNOSE_BOOK: RuleBook[Site] = RuleBook(
     package=rules,
     subjects=parts_of_cluster,
     sums_up=True,

@@ -75,10 +75,10 @@ def _candidates(
             yield Candidate(node=name, forms=(port,), rank=Priority.CONFIRMED)
     for machine in machines:
         yield from (Candidate(node=machine.name, forms=(port,), rank=Priority.CONFIRMED) for port in machine.retained)
-        yield from _observed(machine, rails)
+        yield from _propose_ports(machine, rails)
 
 
-def _observed(machine: DiscoveredMachine, rails: Mapping[str, Rail]) -> Iterator[Candidate]:
+def _propose_ports(machine: DiscoveredMachine, rails: Mapping[str, Rail]) -> Iterator[Candidate]:
     filed = {port.netdev: port for port in machine.filed.ports} if machine.filed else {}
     used = {(port.rdma, port.rdma_port) for port in machine.retained}
     for observed in machine.ports:

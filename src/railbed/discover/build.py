@@ -11,8 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from railbed.discover.allocation import End, allocate
 from railbed.discover.cables import SwitchObservation, sightings, switches_of
-from railbed.discover.machine import DiscoveredMachine, machines_of
-from railbed.discover.names import in_order
+from railbed.discover.machine import DiscoveredMachine, in_order, machines_of
 from railbed.discover.observation import GPUS, PORTS, Observation
 from railbed.discover.rails import common, rails_of
 from railbed.discover.rails import notices as notices_of_rails

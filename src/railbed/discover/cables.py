@@ -1,8 +1,7 @@
 """Which switch port each node's port is cabled to, from LLDP and the existing file.
 
-Where nodes are connected according to switches: by LLDP, else by the MAC addresses that they learned.
-
-A sighting has the form of an LLDP neighbour of the node, so that both lead to the same cables.
+Switches report it, too: by LLDP, else by the MAC addresses that they learned. Such a sighting has the form of an LLDP
+neighbour of the node, so that both lead to the same cables.
 """
 
 from __future__ import annotations
@@ -16,8 +15,7 @@ from itertools import chain
 from pydantic import ValidationError
 
 from railbed.discover.allocation import End
-from railbed.discover.machine import DiscoveredMachine
-from railbed.discover.names import free_name
+from railbed.discover.machine import DiscoveredMachine, free_name
 from railbed.model.cabling import Neighbour, name_from, port_key, switch_of
 from railbed.model.cluster import Switch, SwitchPort
 from railbed.model.probe import Probe
@@ -50,7 +48,7 @@ def switches_of(
         for port in switch.ports
         if (port.node, port.netdev) in ends
     }
-    announced = {end: dict(_announced(switches, end, neighbours[end])) for end in neighbours}
+    announced = {end: dict(_find_announced(switches, end, neighbours[end])) for end in neighbours}
     cables = _cables(filed_cables, announced)
     return {
         name: switch.model_copy(update={"ports": tuple(port for (at, _), port in cables.items() if at == name)})
@@ -68,13 +66,13 @@ def _known_switches(
     for neighbour in chain.from_iterable(neighbours.values()):
         name = name_from(neighbour.label)
         if name and NEXUS.search(neighbour.system_description or "") and switch_of(switches, neighbour) is None:
-            switches[free_name(name, {*switches, *nodes})] = next(_hosted(neighbour.addresses), None) or Switch(
-                host=name
-            )
+            switches[free_name(name, {*switches, *nodes})] = next(
+                _create_switches(neighbour.addresses), None
+            ) or Switch(host=name)
     return switches
 
 
-def _hosted(hosts: Sequence[str]) -> Iterator[Switch]:
+def _create_switches(hosts: Sequence[str]) -> Iterator[Switch]:
     """Yield a switch for each valid host."""
     for host in hosts:
         try:
@@ -83,7 +81,7 @@ def _hosted(hosts: Sequence[str]) -> Iterator[Switch]:
             continue
 
 
-def _announced(
+def _find_announced(
     switches: Mapping[str, Switch], end: End, neighbours: Sequence[Neighbour]
 ) -> Iterator[tuple[Socket, SwitchPort]]:
     """Yield the switch ports that LLDP shows for an end: several if a device in between forwards LLDP."""
@@ -144,7 +142,7 @@ def sightings(
     switches: Mapping[str, SwitchObservation], machines: Sequence[DiscoveredMachine], ends: Collection[End]
 ) -> dict[End, tuple[Neighbour, ...]]:
     """Return the switch port of each end; LLDP takes precedence over the MAC table."""
-    learned = dict(_learned(switches, machines, ends))
+    learned = dict(_find_learned(switches, machines, ends))
     return learned | dict(_sightings_of(switches, machines, ends))
 
 
@@ -169,7 +167,7 @@ def _netdevs(machine: DiscoveredMachine, neighbour: Neighbour) -> Iterator[str]:
         yield from (netdev for netdev in (neighbour.port, neighbour.port_description) if netdev)
 
 
-def _learned(
+def _find_learned(
     switches: Mapping[str, SwitchObservation], machines: Sequence[DiscoveredMachine], ends: Collection[End]
 ) -> Iterator[tuple[End, tuple[Neighbour, ...]]]:
     """Yield the port on which a switch learned the address of an end.

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from ipaddress import IPv4Interface
+from itertools import chain, count
 
-from railbed.discover.names import free_name, in_order
 from railbed.discover.observation import PORTS, RDMA, Observation, ObservedPort, location_of
+from railbed.model.cabling import NAME_LENGTH, name_from
 from railbed.model.cluster import Cluster, Node, Port
 
 
@@ -78,3 +80,17 @@ def _stays(observation: Observation, port: Port, existing: Cluster) -> bool:
     """Whether a port of the file stays although it was not observed with an address for a rail."""
     here = any(address.ip == port.address for address in observation.addresses.get(port.netdev, ()))
     return here or PORTS in observation.unknown or existing.rails[port.rail].subnet is None
+
+
+def free_name(text: str, taken: Collection[str]) -> str:
+    """Turn a text into an unused name, numbered if necessary; `node1` if it has no usable characters."""
+    wanted = name_from(text)
+    if not wanted:
+        return next(name for name in (f"node{number}" for number in count(1)) if name not in taken)
+    ends = chain([""], (f"-{number}" for number in count(2)))
+    return next(name for end in ends if (name := wanted[: NAME_LENGTH - len(end)] + end) not in taken)
+
+
+def in_order(text: str) -> str:
+    """Return the sort key that puts gpu2 before gpu10."""
+    return re.sub(r"[0-9]+", lambda digits: digits[0].zfill(NAME_LENGTH), text)

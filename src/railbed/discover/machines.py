@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from railbed.discover.names import free_name
+from railbed.discover.machine import free_name
 from railbed.discover.observation import Location, location_of
 from railbed.errors import UsageError
 from railbed.model.cluster import Cluster, Host, Login, Node
@@ -18,15 +18,15 @@ from railbed.model.text import expand_home, is_file
 HOST = re.compile(r"(?:(?P<user>[^@\s]+)@)?(?P<host>\[[0-9A-Fa-f:.%]+\]|[A-Za-z0-9_.-]+)(?::(?P<port>\d{1,5}))?")
 
 
-def named_login(user: str | None, key: str | None, jump: str | None) -> Login:
-    """Return the login that is named, with an absolute path of the key."""
+def named_login(user: str | None, key: str | None, jump: str | None, *, new_key: bool = False) -> Login:
+    """Return the login that is named, with an absolute path of the key, which may have to be created."""
     named = {"--user": user, "--key": _whole_path(key) if key else None, "--jump": jump}
     for option, value in named.items():
         if value is not None and not _is_text(value):
             raise UsageError(f"{option} {value!r} cannot be used", hint=f"{option} takes one line of text")
     if jump and not HOST.fullmatch(jump):
         raise UsageError(f"--jump {jump!r} is not a jump host", hint="write it as [user@]host[:port]")
-    if key and not is_file(expand_home(key)):
+    if key and not is_file(expand_home(key)) and not new_key:
         raise UsageError(f"--key {key}: there is no such file", hint="name a private key file")
     return Login(user=user, key=named["--key"], jump=jump)
 

@@ -208,7 +208,7 @@ def _ports(facts: DeviceFacts, devices: dict[str, tuple[str, int]], left_out: li
         speed = settings.interfaces.get(netdev) if settings else None
         mbps = speed.speed_mbps if speed else None
         if not _fits_the_file(netdev, device, number, address):
-            left_out.append(f"{_shown(netdev, device)} with {address}")
+            left_out.append(f"{_escape(netdev, device)} with {address}")
             continue
         yield ObservedPort(
             netdev=netdev,
@@ -228,7 +228,7 @@ def _fits_the_file(netdev: str, device: str | None, number: int, address: IPv4In
     return is_host_of(address.ip, address.network)
 
 
-def _shown(*names: str | None) -> str:
+def _escape(*names: str | None) -> str:
     """Return names in a printable form."""
     return "/".join(ascii(name)[1:-1] for name in names if name is not None)
 
@@ -248,7 +248,7 @@ def _gpus(facts: DeviceFacts, left_out: list[str]) -> Iterator[Gpu]:
         try:
             yield Gpu(name=device.name, memory_gb=memory or None)
         except ValidationError:
-            left_out.append(f"GPU {_shown(device.name)}")
+            left_out.append(f"GPU {_escape(device.name)}")
 
 
 def _neighbours(facts: DeviceFacts, left_out: list[str]) -> dict[str, tuple[Neighbour, ...]]:
@@ -260,7 +260,7 @@ def _neighbours(facts: DeviceFacts, left_out: list[str]) -> dict[str, tuple[Neig
         if usable:
             neighbours[netdev] = usable
         left_out += [
-            f"LLDP neighbour of {_shown(netdev)} with port '{_shown(neighbour.port_name)}'"
+            f"LLDP neighbour of {_escape(netdev)} with port '{_escape(neighbour.port_name)}'"
             for neighbour in announced
             if neighbour not in usable
         ]

@@ -127,11 +127,11 @@ def _grade(ports: Sequence[ObservedPort], others: Sequence[ObservedPort]) -> int
     """Return 1 if all the ports are better than all others, -1 if all are worse: by speed, then by MTU."""
     speeds = [port.speed_gbps for port in ports if port.speed_gbps]
     theirs = [port.speed_gbps for port in others if port.speed_gbps]
-    by_speed = _compared(speeds, theirs) if speeds and theirs else 0
-    return by_speed or _compared([port.mtu for port in ports], [port.mtu for port in others])
+    by_speed = _compare(speeds, theirs) if speeds and theirs else 0
+    return by_speed or _compare([port.mtu for port in ports], [port.mtu for port in others])
 
 
-def _compared(values: Sequence[float], others: Sequence[float]) -> int:
+def _compare(values: Sequence[float], others: Sequence[float]) -> int:
     return int(min(values) > max(others)) - int(max(values) < min(others))
 
 

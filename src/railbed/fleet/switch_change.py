@@ -11,8 +11,6 @@ recognisable:
 
 An undo is a change of its own. It restores only what the run has changed (`parsing.nexus.slots`), never a checkpoint:
 that would also erase what others have entered since.
-
-Changes that end with a block of code, for experiments: on nodes under guards, on switches under checkpoints.
 """
 
 from __future__ import annotations
@@ -20,15 +18,22 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 
 from railbed.errors import DeviceError, ParseError
-from railbed.fleet.change import BeingChanged, NotChanged, NotUndone, Refused, change_nodes_temporarily
+from railbed.fleet.change import BeingChanged, NotChanged, NotUndone, Refused
 from railbed.fleet.fleet import Fleet
 from railbed.model.fix import ConfigStep, Fix, Persistence, SlotStep, Step, is_one_line
 from railbed.model.reading import Output
-from railbed.parsing.nexus.slots import ConfigSection, changed_between, content_of, parse_lines, touched_by
+from railbed.parsing.nexus.slots import (
+    ConfigSection,
+    changed_between,
+    content_of,
+    lines_to_enter,
+    parse_lines,
+    touched_by,
+)
 from railbed.parsing.nexus.switch_lock import (
     CHANGING,
     UNLOCK,
@@ -97,7 +102,7 @@ class SwitchChange:
         changes are complete. `save` gets the undo, again once it is known what the lines did.
         """
         earlier = await self._lock()
-        async with self._rolled_back_if_it_fails(earlier) as attempt:
+        async with self._roll_back_if_it_fails(earlier) as attempt:
             before, is_saved = await self._read(earlier)
             lines = [line for step in self.fix.apply if isinstance(step, ConfigStep) for line in step.lines]
             touched = touched_by(lines, before)
@@ -117,7 +122,7 @@ class SwitchChange:
         """
         earlier = await self._lock()
         lines = [step for step in self.fix.apply if isinstance(step, ConfigStep)]
-        async with self._rolled_back_if_it_fails(earlier) as attempt:
+        async with self._roll_back_if_it_fails(earlier) as attempt:
             running, is_saved = await self._read(earlier)
             self._require_unchanged(running)
             if lines:
@@ -189,7 +194,7 @@ class SwitchChange:
             raise NotChanged(f"{self.device} was restored: {reason}")
 
     @asynccontextmanager
-    async def _rolled_back_if_it_fails(self, earlier: Holder | None) -> AsyncIterator[_Attempt]:
+    async def _roll_back_if_it_fails(self, earlier: Holder | None) -> AsyncIterator[_Attempt]:
         """Restore the state before the change if the block fails; a lock that was taken over stays."""
         attempt = _Attempt(self)
         try:
@@ -327,18 +332,6 @@ async def _ask(fleet: Fleet, device: str, command: str, seconds: float) -> Outpu
     return await fleet.ask(device, Command(key=_key(command), script=command, timeout=seconds))
 
 
-def lines_to_enter(lines: Sequence[str]) -> Iterator[str]:
-    """Yield the lines as they are typed; `exit` leaves each mode, since some lines are valid in two modes."""
-    depth: list[int] = []
-    for line in lines:
-        indent = len(line) - len(line.lstrip())
-        while depth and depth[-1] >= indent:
-            if depth.pop() > indent:
-                yield "exit"
-        depth.append(indent)
-        yield line.strip()
-
-
 def _require_accepted(device: str, command: str, output: Output) -> None:
     if refusal := _refusal(output) or output.failure:
         raise NotChanged(f"{device} cannot be changed: {refusal} (at: {command})")
@@ -352,23 +345,3 @@ def _refusal(output: Output) -> str:
 def _key(command: str) -> str:
     """Return the name under which the output is recorded."""
     return re.sub(r"[^a-z]+", "_", command.lower())[:24].strip("_")
-
-
-HOLDER = "an experiment"
-
-
-@asynccontextmanager
-async def temporarily(fleet: Fleet, fixes: Sequence[Fix]) -> AsyncIterator[None]:
-    """Apply fixes, one for each device, and undo them at the end; raise NotChanged, or NotUndone.
-
-    Switches are changed before nodes, and restored after them: nodes never send in a class that no switch protects.
-    """
-    switches = {target.name for target in fleet.targets if target.kind == "switch"}
-    async with AsyncExitStack() as stack:
-        for fix in fixes:
-            if fix.device in switches:
-                change = SwitchChange(fleet, fix, CHANGING, Holder.this_process("experiment"))
-                await stack.enter_async_context(change.temporarily())
-        nodes = [fix for fix in fixes if fix.device not in switches]
-        await stack.enter_async_context(change_nodes_temporarily(fleet, nodes, HOLDER))
-        yield

@@ -2,17 +2,12 @@
 
 Read `up.py` first.
 
+up      creates a lab, and removes it completely
 model   a lab as data: its nodes, rails, addresses, and the declared faults
-folder  the files of labs, and their locks
+folder  the files of labs, and their locks; removing them
 kind    the interface of a kind of lab; `netns/` and `vm/` implement it
-up, down    create a lab, and remove it completely
-fault       declares faults and heals them
-scheduler   waits for the scheduler of a lab
-status      lists labs, their nodes and faults
-host        root, programs and running commands on this machine
-keys        SSH keys of a lab
-patience    waits as long as there is progress
-steps       long steps, with their usual duration
-removal     removes files, but never what is mounted below them
-units       rates, delays and percentages
+fault   declares faults and heals them; lists labs, their nodes and faults
+switch  the emulated switch of a lab
+host    this machine: root, programs, memory, processes, SSH keys
+steps   long steps, with their usual duration, as long as there is progress
 """

@@ -1,8 +1,6 @@
-"""Faults: what goes wrong in a real fabric, injected on purpose and healed on request.
+"""Faults: what goes wrong in a real fabric, injected on purpose and healed on request; labs with their faults.
 
-Rates, times and percentages as people write them.
-
-Lists labs with the state of their nodes and their faults.
+Rates, times and percentages are read and written as people do.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 `labs/NAME/lab.json` is written before anything else of a lab and removed last, so the next `up` or `down` finds what an
 interruption left behind.
 
-Removes what a lab or an image left on this machine, and never what is mounted or linked there.
+What a lab or an image left on this machine is removed, and never what is mounted or linked there.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
-"""This machine as the host of a lab: root, programs, memory, and commands run here.
+"""This machine as the host of a lab: root, programs, memory, commands, processes, SSH keys.
 
-Processes of a lab that outlive railbed.
+Processes of a lab outlive railbed. They are found by a unique argument and the folder they run in, even if the railbed
+that started them was killed before it could write anything down.
 
-They are found by a unique argument and the folder they run in, even if the railbed that started them was killed before
-it could write anything down.
-
-SSH keys made for one lab, and the known_hosts file that lets a client trust its devices.
+Keys are made for one lab, with the known_hosts file that lets a client trust its devices.
 """
 
 from __future__ import annotations

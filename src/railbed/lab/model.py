@@ -160,7 +160,7 @@ class StoredLab:
             for rail in range(self.spec.rails):
                 yield node, rail
 
-    def slowed(self, node: LabNode, rail: int) -> float | None:
+    def find_limit(self, node: LabNode, rail: int) -> float | None:
         """Return the bit/s to which faults limit a node's link to a rail; None if no fault slows it."""
         faults = (self.of("slow", target) for target in (node.name, rail_name(rail)))
         return min((fault.value for fault in faults if fault and fault.value), default=None)

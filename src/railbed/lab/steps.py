@@ -1,6 +1,6 @@
 """Long steps, announced with their usual duration on this machine, which is stored in the cache.
 
-Waits for slow work as long as it shows progress, up to a limit.
+They may take as long as they show progress, up to a limit.
 """
 
 from __future__ import annotations

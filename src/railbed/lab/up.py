@@ -1,8 +1,6 @@
-"""Brings a lab up: every node answers, or nothing remains.
+"""Brings a lab up, until every node answers and a scheduler can run jobs, and takes it down, without remains.
 
-Takes labs down, including those whose start was interrupted.
-
-The scheduler of a lab: waits until it has all nodes and can run jobs on them.
+A lab whose start was interrupted is taken down, too.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The environment that NCCL, UCX and Gloo need on each node, with the reason for every line.
 
 Nothing is guessed: device, port and rail come from the cluster file, the GID is looked up by type and address in the
-node's table, the traffic class is the policy's.
+node's table, the traffic class is the policy's. RoCE v1, which has none, is used only on rails where a card lacks v2.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from ipaddress import IPv4Address
 from typing import Any
 
-from railbed.launch.rdma import Obstacle, RdmaPath, rdma_paths
+from railbed.launch.rdma import Obstacle, RdmaPath, rdma_paths, roce_versions
 from railbed.model.cluster import LOCAL_HOST, Cluster, Node, Policy, Port
 from railbed.model.probe import Probe
 from railbed.model.reading import DeviceFacts, Unknown
@@ -61,7 +61,11 @@ def fabric_of(cluster: Cluster, facts: Mapping[str, DeviceFacts]) -> dict[str, N
         name: _node_fabric(cluster.nodes[name], paths, cluster.policy, facts.get(name))
         for name, paths in rdma_paths(cluster, facts).items()
     }
-    return {name: replace(node, lines=(*node.lines, *_hidden_gpus(cluster, name))) for name, node in fabric.items()}
+    old = [rail for rail, version in roce_versions(cluster, facts).items() if version == 1]
+    return {
+        name: replace(node, lines=(*node.lines, *_left_out(node, old), *_hidden_gpus(cluster, name)))
+        for name, node in fabric.items()
+    }
 
 
 def without_rdma(cluster: Cluster, fabric: Mapping[str, NodeFabric]) -> str:
@@ -77,6 +81,14 @@ def _node_fabric(
         lines = (*_nccl_without_rdma(node, paths), *_gloo(node))
         return NodeFabric(lines=lines, obstacle=paths.why, remedy=paths.remedy)
     return NodeFabric(lines=(*_nccl(paths, policy), *_ucx(paths, policy), *_gloo(node), *_memlock(facts)))
+
+
+def _left_out(fabric: NodeFabric, old: Sequence[str]) -> list[EnvLine]:
+    """Name the rails of RoCE v1 that are not used, since others have v2."""
+    if not old or "NCCL_IB_TC" not in fabric.environment:
+        return []
+    reason = "RoCE v1 there, v2 on others: NCCL and UCX take one version for all rails"
+    return [EnvLine(name="left out", value=", ".join(old), reason=reason, variable=False)]
 
 
 def _hidden_gpus(cluster: Cluster, name: str) -> list[EnvLine]:
@@ -100,7 +112,9 @@ def _nccl(paths: Sequence[RdmaPath], policy: Policy) -> list[EnvLine]:
         ),
         *_nccl_gid(paths),
     ]
-    if _is_roce(paths):
+    if _is_roce_v1(paths):
+        lines += _service_level("NCCL_IB_SL", policy)
+    elif _is_roce(paths):
         lines.append(
             EnvLine(name="NCCL_IB_TC", value=str(policy.traffic_class), reason=_marking(policy, "NCCL's default is 0"))
         )
@@ -125,12 +139,15 @@ def _nccl_gid(paths: Sequence[RdmaPath]) -> list[EnvLine]:
     family = "AF_INET" if isinstance(paths[0].port.address, IPv4Address) else "AF_INET6"
     reason = f"the index differs between rails ({_indices(paths)}): NCCL looks it up by type and family"
     return [
-        EnvLine(name="NCCL_IB_ROCE_VERSION_NUM", value="2", reason=reason),
+        EnvLine(name="NCCL_IB_ROCE_VERSION_NUM", value=str(paths[0].version), reason=reason),
         EnvLine(name="NCCL_IB_ADDR_FAMILY", value=family, reason=reason),
     ]
 
 
 def _ucx(paths: Sequence[RdmaPath], policy: Policy) -> list[EnvLine]:
+    if _is_roce_v1(paths) and _one_index(paths) is None:
+        # Without an index, UCX would take v2 on a card that has both, and it has no variable for the version.
+        paths = paths[:1]
     lines = [
         EnvLine(
             name="UCX_NET_DEVICES", value=_devices(paths), reason=f"the RDMA port of {_rails(paths)}, and no other"
@@ -140,8 +157,11 @@ def _ucx(paths: Sequence[RdmaPath], policy: Policy) -> list[EnvLine]:
     if _is_roce(paths):
         if (index := _one_index(paths)) is not None:
             lines.append(EnvLine(name="UCX_IB_GID_INDEX", value=str(index), reason=_gid_reason(paths)))
-        marking = _marking(policy, "set explicitly, since UCX has its own default")
-        lines.append(EnvLine(name="UCX_IB_TRAFFIC_CLASS", value=str(policy.traffic_class), reason=marking))
+        if _is_roce_v1(paths):
+            lines += _service_level("UCX_IB_SL", policy)
+        else:
+            marking = _marking(policy, "set explicitly, since UCX has its own default")
+            lines.append(EnvLine(name="UCX_IB_TRAFFIC_CLASS", value=str(policy.traffic_class), reason=marking))
     wait = f"as NCCL's: 4.3 s, {RETRIES} times, before a lost peer is an error"
     lines += [
         EnvLine(name="UCX_RC_VERBS_TIMEOUT", value="4.3s", reason=wait),
@@ -200,6 +220,10 @@ def _is_roce(paths: Sequence[RdmaPath]) -> bool:
     return all(path.gid is not None for path in paths)
 
 
+def _is_roce_v1(paths: Sequence[RdmaPath]) -> bool:
+    return _is_roce(paths) and all(path.version == 1 for path in paths)
+
+
 def _one_index(paths: Sequence[RdmaPath]) -> int | None:
     indices = {path.gid for path in paths}
     return indices.pop() if len(indices) == 1 else None
@@ -211,7 +235,14 @@ def _indices(paths: Sequence[RdmaPath]) -> str:
 
 def _gid_reason(paths: Sequence[RdmaPath]) -> str:
     addresses = " and ".join(str(path.port.address) for path in paths)
-    return f"the RoCE v2 entry of {addresses} in the node's GID table, found by type"
+    return f"the RoCE v{paths[0].version} entry of {addresses} in the node's GID table, found by type"
+
+
+def _service_level(name: str, policy: Policy) -> list[EnvLine]:
+    if not policy.pfc:
+        return []
+    reason = "RoCE v1 has no DSCP: the card takes the priority from the service level, and shows it in a VLAN tag only"
+    return [EnvLine(name=name, value=str(policy.priority), reason=reason)]
 
 
 def _marking(policy: Policy, default: str) -> str:

@@ -6,7 +6,7 @@ because their connections to it break within milliseconds, and the node itself c
 silence. A rank that reports lost peers is therefore a *victim*. The generation waits VICTIM_SECONDS for the cause to
 show, and only then ends without a suspect.
 
-The state of a generation's ranks, from their messages: which are done, silent, or hold up the others.
+Messages of the ranks say which of them are done, silent, or hold up the others.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import NamedTuple
 from railbed.launch.agentlink import NodeMessage
 from railbed.launch.job import RankStart
 from railbed.launch.messages import SILENCE_SECONDS, Message
-from railbed.model.events.train import LOST_OTHERS
+from railbed.model.events.general import LOST_OTHERS
 
 START_SECONDS = 120.0
 """How long ranks may take until their first message: loading torch on a busy machine."""
@@ -190,7 +190,7 @@ class Generation:
         `received` is the last message of a node, `unreached` its report about the rail. A failure that was
         reported goes before one that is inferred from silence, and both before a victim.
         """
-        self.suspect = self._interference() or self._reported(received, unreached) or self.ranks.stall()
+        self.suspect = self._interference() or self._explain_reports(received, unreached) or self.ranks.stall()
         if self._victim and not self.suspect and time.monotonic() > self._victim_deadline:
             return self._victim_alone(self._victim)
         return self.suspect
@@ -204,7 +204,7 @@ class Generation:
         interference = self.ranks.interference
         return Failure("", f"the ranks were interfered with: {interference}") if interference else None
 
-    def _reported(self, received: NodeMessage | None, unreached: Mapping[str, str] | None) -> Failure | None:
+    def _explain_reports(self, received: NodeMessage | None, unreached: Mapping[str, str] | None) -> Failure | None:
         match received:
             case NodeMessage(node, {"kind": "lost", "why": str(why)}) if node in self.nodes:
                 return Failure(node, why)

@@ -59,7 +59,7 @@ class Placement:
 
     def agent_command(self, preload: Sequence[str]) -> str:
         """Return the command that starts the node's agent, with the modules that its fork server loads."""
-        return f"exec {self.command(AGENT, self.folder, *preload)}"
+        return self.command(AGENT, self.folder, *preload)
 
 
 class Deployment:

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from railbed.model.cluster import Cluster, Node, Port
-from railbed.model.reading import DeviceFacts, Unknown
-from railbed.parsing.gids import rocev2_index
+from railbed.model.reading import DeviceFacts, Known, Unknown
+from railbed.parsing.gids import Gid, RoceVersion, common_version, gid_index, types_of_address
 from railbed.probes import infiniband, limits
 from railbed.probes.infiniband import RdmaDevices
 
@@ -25,7 +25,9 @@ class RdmaPath:
 
     port: Port
     gid: int | None
-    """Index of its RoCE v2 GID; None on InfiniBand."""
+    """Index of its RoCE GID; None on InfiniBand."""
+    version: RoceVersion = 2
+    """RoCE version of that GID."""
 
     @property
     def device(self) -> str:
@@ -41,8 +43,20 @@ class Obstacle:
     remedy: str = ""
 
 
-def rdma_port(port: Port, facts: DeviceFacts | None) -> RdmaPath | Obstacle:
-    """Return how RDMA uses a port, or why it cannot; `facts` are those of the port's node."""
+def roce_versions(cluster: Cluster, facts: Mapping[str, DeviceFacts]) -> dict[str, RoceVersion]:
+    """Return the RoCE version that RDMA uses on each rail: a rail is one subnet or cable, so v1 can do if it must."""
+    types: dict[str, list[frozenset[str]]] = {rail: [] for rail in cluster.rails}
+    for name, port in cluster.ports():
+        reading = facts[name].read(infiniband.PROBE) if name in facts else None
+        device = reading.facts.devices.get(port.rdma or "") if isinstance(reading, Known) else None
+        own = device.ports.get(str(port.rdma_port)) if device else None
+        if own:
+            types[port.rail].append(types_of_address(own.gids, port.address))
+    return {rail: common_version(of_ports) for rail, of_ports in types.items()}
+
+
+def rdma_port(port: Port, facts: DeviceFacts | None, version: RoceVersion) -> RdmaPath | Obstacle:
+    """Return how RDMA uses a port with the RoCE version of its rail, or why it cannot; `facts` are its node's."""
     if port.rdma is None:
         return Obstacle(
             why=NO_RDMA_IN_FILE,
@@ -54,7 +68,7 @@ def rdma_port(port: Port, facts: DeviceFacts | None) -> RdmaPath | Obstacle:
     reading = facts.read(infiniband.PROBE)
     if isinstance(reading, Unknown):
         return Obstacle(why=f"its RDMA devices could not be read: {reading.reason}", remedy=reading.remedy)
-    path = _path_on(port, reading.facts)
+    path = _path_on(port, reading.facts, version)
     return path if isinstance(path, Obstacle) else _memlock_obstacle(facts) or path
 
 
@@ -62,7 +76,10 @@ def rdma_paths(cluster: Cluster, facts: Mapping[str, DeviceFacts]) -> dict[str, 
     """Return the ports that RDMA can use on each node, or why none. Nodes that did not answer do not block others."""
     silent = {name: why for name in cluster.nodes if (why := _silence(facts.get(name)))}
     nodes = {name: node for name, node in cluster.nodes.items() if name not in silent}
-    ports = {name: [rdma_port(port, facts[name]) for port in node.ports] for name, node in nodes.items()}
+    versions = roce_versions(cluster, facts)
+    ports = {
+        name: [rdma_port(port, facts[name], versions[port.rail]) for port in node.ports] for name, node in nodes.items()
+    }
     blocked = {name: obstacle for name in nodes if (obstacle := _node_obstacle(nodes[name], ports[name]))}
     rails = _shared_rails(cluster, ports)
     answers: dict[str, list[RdmaPath] | Obstacle] = {}
@@ -86,7 +103,7 @@ def _silence(facts: DeviceFacts | None) -> str:
     return facts.failure.reason if facts.failure and not facts.failure.connected else ""
 
 
-def _path_on(port: Port, devices: RdmaDevices) -> RdmaPath | Obstacle:
+def _path_on(port: Port, devices: RdmaDevices, version: RoceVersion) -> RdmaPath | Obstacle:
     device = devices.devices.get(port.rdma or "")
     rdma = device.ports.get(str(port.rdma_port)) if device else None
     if device is None or rdma is None:
@@ -104,13 +121,23 @@ def _path_on(port: Port, devices: RdmaDevices) -> RdmaPath | Obstacle:
         )
     if rdma.link_layer == "InfiniBand":
         return RdmaPath(port=port, gid=None)
-    index = rocev2_index(rdma.gids, port.address)
-    if index is None:
+    return _gid_path(port, rdma.gids, version)
+
+
+def _gid_path(port: Port, gids: Sequence[Gid], version: RoceVersion) -> RdmaPath | Obstacle:
+    index = gid_index(gids, port.address, version)
+    if index is not None:
+        return RdmaPath(port=port, gid=index, version=version)
+    if types_of_address(gids, port.address):
         return Obstacle(
-            why=f"{port.rdma} has no RoCE v2 GID for {port.address}",
-            remedy=f"give {port.netdev} the address {port.address}, or correct its `address` in the cluster file",
+            why=f"{port.rdma} has only RoCE v1 for {port.address}, and another port of {port.rail} only RoCE v2",
+            remedy="use cards on this rail that have a RoCE version in common: ConnectX-3 without Pro has only v1, "
+            "Soft-RoCE only v2",
         )
-    return RdmaPath(port=port, gid=index)
+    return Obstacle(
+        why=f"{port.rdma} has no RoCE v{version} GID for {port.address}",
+        remedy=f"give {port.netdev} the address {port.address}, or correct its `address` in the cluster file",
+    )
 
 
 def _memlock_obstacle(facts: DeviceFacts) -> Obstacle | None:
@@ -137,9 +164,14 @@ def _node_obstacle(node: Node, ports: Sequence[RdmaPath | Obstacle]) -> Obstacle
 
 
 def _shared_rails(cluster: Cluster, ports: Mapping[str, Sequence[RdmaPath | Obstacle]]) -> set[str]:
-    """Return the rails that RDMA can use on every node that answered."""
+    """Return the rails that RDMA can use on every node that answered, all with one RoCE version: v2 if any has it.
+
+    NCCL and UCX take one version, or one index, for all devices.
+    """
     usable = [{path.port.rail for path in paths if isinstance(path, RdmaPath)} for paths in ports.values()]
-    return set(cluster.rails).intersection(*usable)
+    shared = set(cluster.rails).intersection(*usable)
+    every = [path for paths in ports.values() for path in paths if isinstance(path, RdmaPath)]
+    return shared - {path.port.rail for path in every if path.version == 1} or shared
 
 
 def _other_end(name: str, obstacle: Obstacle) -> Obstacle:

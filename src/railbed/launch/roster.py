@@ -18,7 +18,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from railbed.launch.agentlink import AgentLink, NodeMessage
+from railbed.launch.messages import Message
 from railbed.launch.placement import Placement
+from railbed.model import events
+from railbed.model.record import Record
 
 FAILURES_UNTIL_EXCLUDED = 3
 SETTLE_SECONDS = 1.5
@@ -98,7 +101,7 @@ class Roster:
         """Nodes that take no part in later generations, and why."""
         return {name: state.excluded for name, state in self._nodes.items() if state.excluded}
 
-    def returned(self) -> list[str]:
+    def list_returned(self) -> list[str]:
         """Nodes that can be taken back."""
         ready_since = time.monotonic() - SETTLE_SECONDS
         return [
@@ -106,6 +109,41 @@ class Roster:
             for name, state in self._nodes.items()
             if state.returned is not None and state.returned < ready_since and state.port and not state.excluded
         ]
+
+    def describe_shortage(self, minimum: int) -> str:
+        """Return which nodes are missing, and why, if fewer are usable than a job needs."""
+        why = "; ".join(f"{node}: {reason}" for node, reason in {**self.failed, **self.cut}.items())
+        left = f"{len(self.usable)} of {len(self)} nodes are left and {minimum} are needed"
+        return f"{left} ({why or 'the others did not answer'})"
+
+    def note_loss(self, node: str, why: str, *, is_gone: bool, first: bool) -> list[Record]:
+        """Note that an agent is lost, or its node for good; `first` until ranks have been started.
+
+        A link that repeatedly fails to start an agent is reported and blamed once.
+        """
+        if is_gone:
+            self.mark_gone(node, why)
+            return [events.NodeOut(subject=node, message=f"is excluded from now on: {why}")]
+        was_up = self._nodes[node].port is not None
+        self.mark_lost(node)
+        if not was_up and not self._nodes[node].failures:
+            self.blame(node, why)
+        return [events.NodeLost(subject=node, message=why)] if was_up or first else []
+
+    def note_listener(self, node: str, message: Message, *, returned: bool) -> list[Record]:
+        """Note that ranks can be started on a node, or that the others could not reach them there."""
+        port = message.get("port")
+        if isinstance(port, int) and port:
+            self.mark_ready(node, port, returned=returned)
+            return []
+        return [self.note_unusable(node, str(message.get("why")))]
+
+    def note_unusable(self, node: str, reason: str) -> Record:
+        """Note that the others cannot reach ranks on a node."""
+        why = f"{self._nodes[node].placement.address} cannot be used: {reason}"
+        self.mark_lost(node)
+        self.blame(node, why)
+        return events.NodeLost(subject=node, message=why)
 
     def mark_up(self, node: str) -> None:
         """Note that a node's agent answers."""

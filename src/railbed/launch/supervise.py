@@ -35,7 +35,6 @@ from railbed.launch.agentlink import AgentLink, NodeMessage
 from railbed.launch.generation import Generation
 from railbed.launch.job import Job
 from railbed.launch.meeting import Meeting
-from railbed.launch.messages import Message
 from railbed.launch.placement import Placement
 from railbed.launch.roster import Reachability, Roster
 from railbed.model import events
@@ -171,16 +170,10 @@ class Supervisor:
         while len(self._roster.usable) < self._minimum:
             enough_may_return = len(self._roster) - len(self._roster.excluded) >= self._minimum
             if time.monotonic() >= deadline or not enough_may_return:
-                raise self._too_few()
+                raise GaveUp(self._roster.describe_shortage(self._minimum), hint=self._job.advice)
             for record in self._note(await self._receive()):
                 yield record
             self._test_rail()
-
-    def _too_few(self) -> GaveUp:
-        reasons = {**self._roster.failed, **self._roster.cut}
-        why = "; ".join(f"{node}: {reason}" for node, reason in reasons.items()) or "the others did not answer"
-        left = f"{len(self._roster.usable)} of {len(self._roster)} nodes are left and {self._minimum} are needed"
-        return GaveUp(f"{left} ({why})", hint=self._job.advice)
 
     async def _start(self) -> AsyncGenerator[Record, None]:
         """Open the port where the ranks of the next generation meet, and start them."""
@@ -194,8 +187,7 @@ class Supervisor:
             for record in (*self._note(received), *meeting.take(received)):
                 yield record
             if meeting.obstacle:
-                for record in self._note_unusable(meeting.node, meeting.obstacle):
-                    yield record
+                yield self._roster.note_unusable(meeting.node, meeting.obstacle)
         yield self._start_ranks(number, meeting.first(self._roster.usable), meeting.port)
 
     def _start_ranks(self, number: int, placements: Sequence[Placement], port: int) -> Event:
@@ -240,7 +232,7 @@ class Supervisor:
             if failure:
                 yield self._restart(failure.node, str(failure))
                 return
-            returned = self._roster.returned() if self._job.may_regroup else []
+            returned = self._roster.list_returned() if self._job.may_regroup else []
             if returned:
                 yield self._restart(returned[0], f"{' and '.join(returned)} {RETURNED}")
                 return
@@ -279,9 +271,11 @@ class Supervisor:
                 self._links[node].send({"do": "listen", "address": self._roster[node].placement.address})
                 return [events.NodeUp(subject=node, message="its agent answers")]
             case NodeMessage(node, {"kind": "lost", "why": str(why)} as message):
-                return self._note_lost(node, why, is_gone=bool(message.get("gone")))
+                return self._roster.note_loss(
+                    node, why, is_gone=bool(message.get("gone")), first=not self._generation.number
+                )
             case NodeMessage(node, {"kind": "listening"} as message):
-                return self._note_listening(node, message)
+                return self._roster.note_listener(node, message, returned=self._generation.number > 0)
             case NodeMessage(_, {"kind": "reach"}):
                 unreached = self._reachability.answer(received)
                 for node in self._roster.cut:
@@ -302,35 +296,6 @@ class Supervisor:
             case NodeMessage(node, {"kind": "log", "rank": int(rank), "text": str(text)}):
                 return [events.LogLine(subject=f"{node}/rank{rank}", message=text)]
         return []
-
-    def _note_lost(self, node: str, why: str, *, is_gone: bool) -> list[Record]:
-        """Note that an agent is lost, or its node for good.
-
-        A link that repeatedly fails to start an agent is reported and blamed once.
-        """
-        if is_gone:
-            self._roster.mark_gone(node, why)
-            return [events.NodeOut(subject=node, message=f"is excluded from now on: {why}")]
-        was_up = self._roster[node].port is not None
-        self._roster.mark_lost(node)
-        if not was_up and not self._roster[node].failures:
-            self._roster.blame(node, why)
-        is_news = was_up or not self._generation.number
-        return [events.NodeLost(subject=node, message=why)] if is_news else []
-
-    def _note_listening(self, node: str, message: Message) -> list[Record]:
-        """Note that ranks can be started on a node, or that the others could not reach them there."""
-        port = message.get("port")
-        if isinstance(port, int) and port:
-            self._roster.mark_ready(node, port, returned=self._generation.number > 0)
-            return []
-        return self._note_unusable(node, str(message.get("why")))
-
-    def _note_unusable(self, node: str, reason: str) -> list[Record]:
-        why = f"{self._roster[node].placement.address} cannot be used: {reason}"
-        self._roster.mark_lost(node)
-        self._roster.blame(node, why)
-        return [events.NodeLost(subject=node, message=why)]
 
     async def _regroup(self) -> AsyncGenerator[Record, None]:
         """End the remaining ranks of a generation, and find out which nodes the next one can have."""

@@ -3,13 +3,13 @@
 Switches, LLDP and people write the same switch port in several ways, and a neighbour may give its name with a domain,
 or only a management address. All matching between the two is here.
 
-Names for the cluster file, made from host names and other free text.
+Host names and other free text become names for the cluster file, whose devices and links are its topology.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -132,3 +132,47 @@ def far_end(cluster: Cluster, node: str, port: Port) -> str:
 def switch_of(switches: Mapping[str, Switch], neighbour: Neighbour) -> str | None:
     """Return the name in the cluster file of a neighbour that is a switch."""
     return next((name for name, switch in switches.items() if neighbour.is_device(name, switch.host)), None)
+
+
+@dataclass(frozen=True, slots=True)
+class TopologyLink:
+    """A cable, or a node's port on a rail whose switch is not in the cluster file."""
+
+    node: str
+    port: str
+    peer: str
+    peer_port: str
+    rail: str
+    speed: float | None
+    """In Gb/s."""
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """The devices and links of a cluster."""
+
+    nodes: Sequence[str]
+    switches: Sequence[str]
+    """Switches, and rails without one, which stand in for it."""
+    links: Sequence[TopologyLink]
+
+
+def topology(cluster: Cluster) -> Topology:
+    """Return the topology of a cluster file; a cable between two nodes is one link."""
+    cabling = Cabling(cluster)
+    links = []
+    for node, port in cluster.ports():
+        partner = partner_of(cluster, node, port)
+        if partner is None or node < partner[0]:
+            links.append(_link(cluster, cabling, node, port))
+    rails = {link.peer: None for link in links if link.peer not in {*cluster.nodes, *cluster.switches}}
+    return Topology(list(cluster.nodes), [*cluster.switches, *rails], links)
+
+
+def _link(cluster: Cluster, cabling: Cabling, node: str, port: Port) -> TopologyLink:
+    speed = cluster.rails[port.rail].speed
+    if cable := cabling.of_node(node, port):
+        return TopologyLink(node, port.netdev, cable.switch, cable.switch_port.name, port.rail, speed)
+    if partner := partner_of(cluster, node, port):
+        return TopologyLink(node, port.netdev, partner[0], partner[1].netdev, port.rail, speed)
+    return TopologyLink(node, port.netdev, port.rail, "", port.rail, speed)

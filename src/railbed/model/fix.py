@@ -137,6 +137,8 @@ class Fix:
     """A precondition that railbed cannot verify: a person decides."""
     note: str = ""
     """What remains to be done, or is worth knowing."""
+    at_boot_only: bool = False
+    """The device is right now: `configure` does not run the steps, it only stores what they do for the next boot."""
 
     @property
     def inverse(self) -> Fix:
@@ -158,10 +160,12 @@ class Fix:
             commands = f"{self.alternative}; else {commands}"
         if self.condition:
             commands = f"{commands}, {self.condition}"
+        if self.at_boot_only:
+            commands = f"`railbed configure` stores it; what has to happen at every boot: {commands}"
         return f"{commands}; {self.note}" if self.note else commands
 
 
-def run(*commands: str) -> tuple[Step, ...]:
+def as_steps(*commands: str) -> tuple[Step, ...]:
     """Return commands as steps."""
     return tuple(RunStep(command=command) for command in commands)
 
@@ -197,8 +201,8 @@ def set_mtu(device: str, mtus: Iterable[tuple[str, int, int]], *, condition: str
     links = list(mtus)
     return Fix(
         device=device,
-        apply=run(*(mtu_command(netdev, after) for netdev, _, after in links)),
-        undo=run(*(mtu_command(netdev, before) for netdev, before, _ in reversed(links))),
+        apply=as_steps(*(mtu_command(netdev, after) for netdev, _, after in links)),
+        undo=as_steps(*(mtu_command(netdev, before) for netdev, before, _ in reversed(links))),
         persistence=Persistence.NETWORK,
         interrupts=True,
         condition=condition,

@@ -1,6 +1,4 @@
-"""The shape of a probe: one source on one device, as a command and a pure parser.
-
-Which ports of a cluster test which others.
+"""The shape of a probe: one source on one device, as a command and a pure parser; which ports test which others.
 
 Testing all pairs of a large rail takes packets, processes and neighbour entries that grow with the square of its
 ports: enough to make healthy nodes look broken. So a port of a large rail tests the nodes beside its own in the file

@@ -39,5 +39,7 @@ def is_in_an_extra(name: str) -> bool:
 
 
 def _install(requirements: Sequence[str]) -> str:
-    # -P: whoever can write to the folder in which people paste this could otherwise put a pip.py there.
+    # Whoever can write to the folder in which people paste this could otherwise put a pip.py there.
+    if sys.version_info < (3, 11):
+        return shlex.join((sys.executable, "-I", "-m", "pip", "install", *requirements))
     return shlex.join((sys.executable, "-P", "-m", "pip", "install", *requirements))

@@ -1,6 +1,6 @@
-"""Statistics as pure functions: percentiles of samples, median and spread of repeats.
+"""Statistics as pure functions: percentiles of samples, median and spread of repeats, bounds.
 
-A number known between two bounds, such as the increase of a counter that wraps, saturates or counts packets.
+Bounds are of a number such as the increase of a counter that wraps, saturates or counts packets.
 """
 
 from __future__ import annotations

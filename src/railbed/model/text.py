@@ -1,10 +1,9 @@
 """Text as people read it: numbers with units, foreign text made safe, and paths.
 
-Numbers, sizes, durations and counts as people read them. Every text of railbed takes them from here.
+Every text of railbed takes its numbers, sizes, durations and counts from here.
 
-Makes foreign text safe for a terminal or a page: escape sequences, control and direction characters.
-
-Device output could otherwise control the terminal: hide lines, change the title, or fake a verdict.
+Foreign text loses escape sequences, control and direction characters. Device output could otherwise control the
+terminal: hide lines, change the title, or fake a verdict.
 
 Paths as people type them: an unknown account after `~`, or a name that no disk allows, is a path without a file.
 """

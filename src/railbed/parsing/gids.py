@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address
+from typing import Literal
 
 from railbed.errors import ParseError
 
 ROCE_V1, ROCE_V2 = "RoCE v1", "RoCE v2"
+RoceVersion = Literal[1, 2]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +54,22 @@ def of_address(gids: Sequence[Gid], address: IPv4Address | IPv6Address) -> list[
     return [gid for gid in gids if gid.address == address]
 
 
-def rocev2_index(gids: Sequence[Gid], address: IPv4Address | IPv6Address) -> int | None:
-    """Return the index of the RoCE v2 entry of an address: by type and address, never by its position in the table."""
-    return next((gid.index for gid in of_address(gids, address) if gid.type == ROCE_V2), None)
+def gid_index(gids: Sequence[Gid], address: IPv4Address | IPv6Address, version: RoceVersion) -> int | None:
+    """Return the index of an address's entry of a RoCE version: by type and address, never by its position."""
+    wanted = ROCE_V1 if version == 1 else ROCE_V2
+    return next((gid.index for gid in of_address(gids, address) if gid.type == wanted), None)
+
+
+def types_of_address(gids: Sequence[Gid], address: IPv4Address | IPv6Address) -> frozenset[str]:
+    """Return the RoCE versions of an address's entries; none if their types are not known."""
+    return frozenset(gid.type for gid in of_address(gids, address) if gid.type in (ROCE_V1, ROCE_V2))
+
+
+def common_version(types: Iterable[frozenset[str] | None]) -> RoceVersion:
+    """Return the version with which the ports of a rail reach each other, from the types of each port's entries.
+
+    It is v2, unless a port has only v1 and all others have it, too: the two versions cannot talk to each other. Ports
+    without an entry do not count.
+    """
+    known = [own for own in types if own]
+    return 1 if any(own == {ROCE_V1} for own in known) and all(ROCE_V1 in own for own in known) else 2

@@ -1,8 +1,7 @@
-"""Output about all network interfaces and RDMA ports of a node.
+"""Output about all network interfaces and RDMA ports of a node: the shell loops, and what they print.
 
-What probes of all network interfaces share: the shell loop, and ethtool's messages for unsupported queries.
-
-A tree below /sys/class/infiniband as `device/path:value` lines, the way `grep -r ''` prints files.
+ethtool has its own messages for unsupported queries. A tree below /sys/class/infiniband is printed as
+`device/path:value` lines, the way `grep -r ''` prints files.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Text shared by many formats: sections by device, JSON, shell words and numbers, with a ParseError if they fail.
 
-Typed access to a parsed JSON object, raising ParseError if a field is missing or of another type.
-
-Words from the cluster file in a shell command: quoted, except for a leading `~`, which the shell expands.
+A field of a JSON object that is missing or of another type is such an error, too. Words from the cluster file in a
+shell command are quoted, except for a leading `~`, which the shell expands.
 """
 
 from __future__ import annotations
@@ -120,7 +119,7 @@ class Fields:
 
     def text(self, key: str) -> str:
         """Return a string."""
-        value = self._required(key)
+        value = self._require(key)
         if not isinstance(value, str):
             raise self._wrong(key, "a string", value)
         return value
@@ -131,7 +130,7 @@ class Fields:
 
     def integer(self, key: str) -> int:
         """Return a whole number."""
-        value = self._required(key)
+        value = self._require(key)
         if not isinstance(value, int) or isinstance(value, bool):
             raise self._wrong(key, "a whole number", value)
         return value
@@ -142,14 +141,14 @@ class Fields:
 
     def number(self, key: str) -> float:
         """Return a finite number, whole or not."""
-        value = self._required(key)
+        value = self._require(key)
         if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < LARGEST:
             raise self._wrong(key, "a number", value)
         return float(value)
 
     def boolean(self, key: str) -> bool:
         """Return true or false."""
-        value = self._required(key)
+        value = self._require(key)
         if not isinstance(value, bool):
             raise self._wrong(key, "true or false", value)
         return value
@@ -173,7 +172,7 @@ class Fields:
             raise self._wrong(key, "a list", value)
         return [Fields(item) for item in value]
 
-    def _required(self, key: str) -> object:
+    def _require(self, key: str) -> object:
         if key not in self._value:
             raise ParseError(f"no field {key!r}", line=str(dict(self._value))[:120])
         return self._value[key]

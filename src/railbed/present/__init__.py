@@ -1,10 +1,8 @@
-"""Wording, grouping and numbers that the terminal and the report share; independent of both. Read `wording.py` first.
+"""What the terminal and the report share, and neither has alone: wording, groups, charts. Read `wording.py` first.
 
-- `groups.py`: findings by node, the worst first, and their verdicts counted.
-- `groups.py`: nodes with the same findings share one block; `groups.py`: ports with the same finding share one entry.
-- `changes.py`: devices and ports with the same changes.
-- `groups.py`, `groups.py`, `wording.py`: what these have in common: keys, names to ignore in them, lists of names.
+- `wording.py`: durations, sizes, shares, plurals and lists as text; the cluster file in commands.
+- `groups.py`: findings by node, the worst first; nodes and ports with the same findings together.
+- `changes.py`: devices and ports with the same changes. `changed.py`: what became worse during a training.
 - `bench.py`: measurements of the same test in one group.
-- `wording.py`: the cluster file in commands that texts contain.
-- `wording.py`: durations, sizes, shares, plurals and lists as text.
+- `charts.py`: what is drawn together, in report, live page and dashboard.
 """

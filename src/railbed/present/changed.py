@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from railbed.model.events.train import LOST_OTHERS
+from railbed.model.events.general import LOST_OTHERS
 from railbed.model.record import Finding, Verdict
 from railbed.model.text import plural
 
@@ -23,9 +23,9 @@ def explain_restart(changes: Sequence[Finding], subject: str, message: str) -> s
     """Return what had changed by the time of a restart, and whether that is its cause; empty if nothing had."""
     causes = [finding for finding in changes if may_explain(finding, subject, message)]
     if not causes:
-        return f"since the launch had also changed: {_named(changes)}" if changes else ""
+        return f"since the launch had also changed: {_list_worst(changes)}" if changes else ""
     failed = any(finding.verdict is Verdict.FAIL for finding in causes)
-    return f"{'probable' if failed else 'possible'} cause: {_named(causes)}"
+    return f"{'probable' if failed else 'possible'} cause: {_list_worst(causes)}"
 
 
 def describe_change(finding: Finding) -> str:
@@ -39,7 +39,7 @@ def before_the_launch(finding: Finding) -> str:
     return f"{finding.observed}{before} ({finding.check})"
 
 
-def _named(changes: Sequence[Finding]) -> str:
+def _list_worst(changes: Sequence[Finding]) -> str:
     """Return the worst changes, and how many more there are."""
     worst = sorted(changes, key=lambda finding: finding.verdict.rank)
     named = [describe_change(finding) for finding in worst[:MOST_NAMED]]

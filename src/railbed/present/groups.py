@@ -1,16 +1,11 @@
-"""What is alike is shown once: findings, nodes and ports in groups.
+"""What is alike is shown once: findings, nodes and ports in groups, the same on the terminal and in the report.
 
-Findings in groups, the worst first, and their verdicts counted: the same on the terminal and in the report.
+Items with the same key are one group, the one way in which alike nodes, ports, findings and changes are merged.
+Findings come the worst first, with their verdicts counted. Nodes with the same findings share one block; ports with the
+same finding, of a device or of alike nodes, share one entry, with the remedy of the first.
 
-Items with the same key in one group: the one way in which alike nodes, ports, findings and changes are merged.
-
-Names that differ between nodes, or between the ports of a device, in texts that are otherwise the same.
-
+Names that differ between nodes, or between the ports of a device, are masked in texts that are otherwise the same.
 Masked texts are only compared. What people read has names: `common` puts those of all nodes and ports in one text.
-
-Nodes with the same findings share one block.
-
-Ports with the same finding, of a device or of alike nodes, share one entry, with the remedy of the first.
 """
 
 from __future__ import annotations
@@ -262,7 +257,7 @@ def _alike(members: Sequence[_Member]) -> list[tuple[Finding, ...]]:
 
 
 def _keys(name: str, findings: Iterable[Finding], mask: NameMask, *, verbose: bool) -> list[Key]:
-    return [_shown(name, _generalise(finding, mask), verbose=verbose) for finding in findings]
+    return [_key_of(name, _generalise(finding, mask), verbose=verbose) for finding in findings]
 
 
 def _generalise(finding: Finding, mask: NameMask) -> Finding:
@@ -275,7 +270,7 @@ def _generalise(finding: Finding, mask: NameMask) -> Finding:
     )
 
 
-def _shown(name: str, finding: Finding, *, verbose: bool) -> Key:
+def _key_of(name: str, finding: Finding, *, verbose: bool) -> Key:
     port = finding.subject.removeprefix(name)
     if not verbose and finding.verdict is Verdict.OK:
         return finding.check, finding.verdict

@@ -1,8 +1,7 @@
 """Numbers with units, plurals, lists and times as people read them.
 
-Lists of names, with ranges: `node1–node4, node7` and, as on a Nexus, `Ethernet1/1-4`.
-
-Adds a cluster file to the commands in hints and remedies, so that they can be pasted as they are.
+Lists of names have ranges: `node1–node4, node7` and, as on a Nexus, `Ethernet1/1-4`. Commands in hints and remedies get
+the cluster file, so that they can be pasted as they are.
 """
 
 from __future__ import annotations

@@ -127,11 +127,11 @@ def _process(name: str, text: str, ticks: int, boot: int) -> _Process | None:
         path = PurePosixPath(folder)
         if (option, module) == ("-m", MODULE) and len(path.parts) > 3 and path.parts[-3] in KINDS:
             owner = f"user {uid}" if user == "UNKNOWN" else user
-            return _Process(integer(pid), owner, _started(boot, integer(start), ticks), path)
+            return _Process(integer(pid), owner, _start_time(boot, integer(start), ticks), path)
     return None
 
 
-def _started(boot: int, start: int, ticks: int) -> float:
+def _start_time(boot: int, start: int, ticks: int) -> float:
     started = boot + start / ticks
     if not 0 <= started < LATEST:
         raise ParseError("expected a process that started before the year 3000", line=f"{boot} + {start} / {ticks}")

@@ -6,6 +6,7 @@ Only the names of other people's files are read, and of netplan only the Etherne
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from railbed.errors import ParseError
@@ -20,6 +21,7 @@ NETWORKD = "/etc/systemd/network"
 COMMAND = r"""
 if [ -d /run/systemd/system ]; then
   echo '==> systemd <=='; systemctl is-active systemd-networkd
+  echo '==> unit <=='; systemctl is-enabled railbed.service 2>/dev/null
   if command -v netplan >/dev/null && ls /etc/netplan/*.yaml >/dev/null 2>&1; then
     echo '==> netplan <=='; netplan get ethernets
   fi
@@ -53,6 +55,8 @@ class BootConfig:
     """By interface, the file of systemd-networkd that applies to it."""
     files: dict[str, str] = field(default_factory=dict)
     """railbed's own files."""
+    unit_enabled: bool | None = None
+    """Whether systemd starts railbed's unit at boot; None if that was not read."""
 
 
 def _command(cluster: Cluster, device: str) -> str:
@@ -75,9 +79,10 @@ def parse(text: str) -> BootConfig:
     return BootConfig(
         systemd="systemd" in parts,
         manager=_manager(parts),
-        netplan_ids=_netplan_ids(parts.get("netplan", "")),
+        netplan_ids=_netplan_ids(parts.get("netplan", ""), by_kind["networkd"]),
         network_files=by_kind["networkd"],
         files=by_kind["file"],
+        unit_enabled=parts["unit"].strip() == "enabled" if "unit" in parts else None,
     )
 
 
@@ -90,9 +95,13 @@ def _manager(parts: dict[str, str]) -> str:
     return "ifupdown" if "/etc/network/interfaces.d" in parts.get("ifupdown", "") else ""
 
 
-def _netplan_ids(text: str) -> dict[str, str]:
-    """Return netplan's names by interface, from the `set-name` or `match: name` below them."""
+def _netplan_ids(text: str, network_files: Mapping[str, str]) -> dict[str, str]:
+    """Return netplan's names by interface, from the `set-name` or `match` below them.
+
+    Which interface has an address of a `match` is in the name of the file that netplan made for systemd-networkd.
+    """
     names: dict[str, str] = {}
+    with_mac: set[str] = set()
     current, depth = "", None
     for line in text.splitlines():
         key, _, value = line.strip().partition(":")
@@ -102,6 +111,12 @@ def _netplan_ids(text: str) -> dict[str, str]:
             current = key.strip("\"'")
         elif key in ("set-name", "name") and value.strip():
             names[value.strip().strip("\"'")] = current
+        elif key == "macaddress":
+            with_mac.add(current)
+    for netdev, path in network_files.items():
+        name = path.rpartition("/")[2].removeprefix("10-netplan-").removesuffix(".network")
+        if name in with_mac and netdev not in names:
+            names[netdev] = name
     return {netdev: name for netdev, name in names.items() if netdev != name}
 
 

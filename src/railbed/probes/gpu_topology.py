@@ -42,7 +42,7 @@ def parse(text: str) -> GpuTopology:
     names = {match["alias"]: match["name"] for match in map(LEGEND.fullmatch, map(str.rstrip, lines)) if match}
     near = {row[0]: row[1 + len(devices) :] for row in rows if row and GPU.fullmatch(row[0])}
     return GpuTopology(
-        relations={names.get(name, name): _relations(row, devices, names) for name, row in _matched(devices, rows)},
+        relations={names.get(name, name): _relations(row, devices, names) for name, row in _match(devices, rows)},
         cpu_affinity=_column(near, columns, "CPU Affinity"),
         numa_affinity=_column(near, columns, "NUMA Affinity"),
     )
@@ -59,7 +59,7 @@ def _heading(line: str) -> tuple[list[str], list[str]]:
     return devices, ["CPU Affinity", *numa] if cpu else []
 
 
-def _matched(devices: list[str], rows: list[list[str]]) -> list[tuple[str, list[str]]]:
+def _match(devices: list[str], rows: list[list[str]]) -> list[tuple[str, list[str]]]:
     if [row[0] if row else "" for row in rows] != devices:
         raise ParseError("rows and columns of the matrix differ", line=" ".join(devices))
     return list(zip(devices, rows, strict=True))

@@ -50,7 +50,7 @@ def parse(text: str) -> Modules:
     parts = dict(sections(text))
     if not text.strip():
         raise ParseError("nothing was printed")
-    loaded = tuple(_loaded(line) for line in parts.get("loaded", parts.get("", "")).splitlines() if line.strip())
+    loaded = tuple(_parse_line(line) for line in parts.get("loaded", parts.get("", "")).splitlines() if line.strip())
     others = {name.replace("-", "_") for part in ("present", "built-in") for name in _names(parts.get(part, ""))}
     return Modules(
         loaded=tuple(sorted(loaded)),
@@ -60,7 +60,7 @@ def parse(text: str) -> Modules:
     )
 
 
-def _loaded(line: str) -> str:
+def _parse_line(line: str) -> str:
     match = LOADED.fullmatch(line.strip())
     if not match or not NAME.fullmatch(match["name"]):
         raise ParseError("expected a line of /proc/modules", line=line)

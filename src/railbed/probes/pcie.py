@@ -52,6 +52,22 @@ class PcieCards:
 
     cards: dict[str, PcieCard]
 
+    def card_of(self, netdev: str, rdma: str | None) -> tuple[str, PcieCard | None]:
+        """Return the card of an interface or RDMA device with its PCI address, or what stands for that."""
+        return next(
+            (
+                (address, card)
+                for address, card in self.cards.items()
+                if netdev in card.netdevs or (rdma and rdma in card.rdma)
+            ),
+            ("", None),
+        )
+
+
+def slot_of(address: str) -> str:
+    """Return what the functions of one card have in common: the PCI address without the function."""
+    return address.rpartition(".")[0] or address
+
 
 def carried_gbps(speed_gts: float, width: int) -> float:
     """Return the bandwidth of a link after encoding, in Gb/s."""

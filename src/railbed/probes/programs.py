@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
 
-PROGRAMS = ("ethtool", "ping", "ip", "iperf3", "tcpdump", "rdma", "dcb", "ibv_devinfo", "ib_write_bw", "ib_write_lat")
+PROGRAMS = (
+    *("ethtool", "ping", "ip", "iperf3", "sockperf", "fio"),
+    *("tcpdump", "rdma", "dcb", "ibv_devinfo", "ib_write_bw", "ib_write_lat", "lldpctl"),
+)
 MANAGERS = ("apt-get", "dnf")
 
 

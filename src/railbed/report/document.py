@@ -1,12 +1,9 @@
 """The content of a report: a verdict and sections of blocks. Every format is written from this.
 
-The interface of a section: a pure function from a run's data to blocks, in its own file.
-
-A section's file has a `show` function and one `SECTION`. `show` returns None if the section does not apply to the run.
-`headline` adds a clause to the verdict's sentence. `methods` describes, for each measure of the section, how it was
-measured; the section `method` lists them all.
-
-All sections.
+A section is a pure function from data, of a run or of a cluster, to blocks, in a file of its own with a `show` function
+and one `SECTION`. `show` returns None if the section does not apply to the data. `headline` adds a clause to the
+verdict's sentence. `methods` describes, for each measure of the section, how it was measured; the section `method`
+lists them all.
 """
 
 from __future__ import annotations
@@ -14,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from types import ModuleType
+from typing import Generic, TypeVar
 
 from railbed import catalog
 from railbed.present.wording import JOIN, moment
@@ -21,6 +20,8 @@ from railbed.report import sections
 from railbed.report.blocks import Block, Figure, Fold, Tone
 from railbed.report.reading.run import RunData
 from railbed.store.run import Status
+
+D = TypeVar("D")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,22 +33,27 @@ class Headline:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Section:
-    """One section of the page."""
+class Section(Generic[D]):
+    """One section of a page about data of a kind."""
 
     name: str
     """The name of its file, and the anchor on the page."""
     title: str
     order: int
-    show: Callable[[RunData], Sequence[Block] | None]
-    headline: Callable[[RunData], Headline | None] = lambda _: None
+    show: Callable[[D], Sequence[Block] | None]
+    headline: Callable[[D], Headline | None] = lambda _: None
     methods: Mapping[str, str] = field(default_factory=dict)
 
 
 @cache
-def all_sections() -> tuple[Section, ...]:
-    """Return every section, in the order of the page."""
-    plugins = catalog.collect(sections, Section, "SECTION").values()
+def all_sections() -> tuple[Section[RunData], ...]:
+    """Return every section of the page about a run, in its order."""
+    return sections_in(sections)
+
+
+def sections_in(package: ModuleType) -> tuple[Section[D], ...]:
+    """Return every section of a package, in the order of the page."""
+    plugins = catalog.collect(package, Section, "SECTION").values()
     return tuple(sorted(plugins, key=lambda section: (section.order, section.name)))
 
 
@@ -96,13 +102,7 @@ class Report:
 
 def describe(run: RunData) -> Report:
     """Return the report about a run."""
-    headlines = [headline for section in all_sections() if (headline := section.headline(run))]
-    parts = [
-        ReportSection(section.name, section.title, blocks)
-        for section in all_sections()
-        if (blocks := section.show(run))
-    ]
-    verdict = _verdict(headlines)
+    verdict, parts = write_sections(all_sections(), run)
     return Report(
         title=run.summary.id,
         over=f"railbed {run.summary.verb} on {run.summary.cluster}, {moment(run.summary.started)}",
@@ -110,6 +110,13 @@ def describe(run: RunData) -> Report:
         tone_word=STATUS_WORDS.get(run.summary.status) or TONE_WORDS[verdict.tone],
         parts=parts,
     )
+
+
+def write_sections(chosen: Sequence[Section[D]], data: D) -> tuple[Headline, list[ReportSection]]:
+    """Return the verdict of all sections about the same data, and their blocks."""
+    headlines = [headline for section in chosen if (headline := section.headline(data))]
+    parts = [ReportSection(section.name, section.title, blocks) for section in chosen if (blocks := section.show(data))]
+    return _verdict(headlines), parts
 
 
 def all_blocks(blocks: Sequence[Block]) -> Iterator[Block]:

@@ -1,8 +1,6 @@
 """Figures as plain dicts for Plotly. Colours are names of the style sheet: see `Figure`.
 
-Numbers as cells: the measured value, and the text that people read.
-
-The series of a run as few lines on one time axis: summed or highest by device, with their extremes.
+The series of a run are few lines on one time axis: summed or highest by device, with their extremes.
 """
 
 from __future__ import annotations
@@ -17,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from railbed.model.meters import METERS, SeriesKey
-from railbed.model.text import clean, number
+from railbed.model.text import clean
 from railbed.present.charts import Chart
-from railbed.present.wording import percent, plural, seconds, size, with_unit
-from railbed.report.blocks import Figure, Value
+from railbed.present.wording import plural
+from railbed.report.blocks import Figure
 from railbed.report.reading.series import Points
 from railbed.store.series.rates import Floats, Integers
 from railbed.store.timeline import Timeline
@@ -229,7 +227,7 @@ def _labels(marks: Sequence[tuple[float, str]], reach: tuple[float, float]) -> l
                 "yref": "paper",
                 "y": 1,
                 "yshift": -LABEL_HEIGHT if is_left and x - width < free else 0,
-                "text": label(_counted(word for _, word in group)),
+                "text": label(_count(word for _, word in group)),
                 "showarrow": False,
                 "xanchor": "right" if is_left else "left",
                 "yanchor": "top",
@@ -239,39 +237,9 @@ def _labels(marks: Sequence[tuple[float, str]], reach: tuple[float, float]) -> l
     return labels
 
 
-def _counted(words: Iterable[str]) -> str:
+def _count(words: Iterable[str]) -> str:
     """Return the words, each once, with how often it occurs: `2 restarts`."""
     return ", ".join(word if count == 1 else plural(count, word) for word, count in Counter(words).items())
-
-
-def show_with_unit(value: float, unit: str) -> Value:
-    """Return a value that is shown with its unit."""
-    return Value(value, unit, with_unit(value, unit))
-
-
-def bare(value: float, unit: str) -> Value:
-    """Return a value whose unit is shown elsewhere, such as in a separate column."""
-    return Value(value, unit, number(value))
-
-
-def duration(value: float) -> Value:
-    """Return a time in seconds."""
-    return Value(value, "s", seconds(value))
-
-
-def byte_count(value: float) -> Value:
-    """Return an amount of data."""
-    return Value(value, "byte", size(value))
-
-
-def share(value: float) -> Value:
-    """Return a share (0 to 1), shown as a percentage."""
-    return Value(value, "1", percent(value))
-
-
-def count(value: int) -> Value:
-    """Return a number of items."""
-    return Value(value, "1", f"{value:,}")
 
 
 POINTS = 240
@@ -321,7 +289,7 @@ def _line(timeline: Timeline, chart: Chart, factor: float, device: str, all_seri
 
 def _in_intervals(timeline: Timeline, series: SeriesKey) -> tuple[Floats, Floats]:
     """Return the lowest and the highest value of a series in each interval of the axis."""
-    drawn = timeline.drawn(series, timeline.start, timeline.end, POINTS)
+    drawn = timeline.draw(series, timeline.start, timeline.end, POINTS)
     width = max((timeline.end - timeline.start) / POINTS, 1e-9)
     numbers = np.clip(((drawn.times - timeline.start) / width).astype(np.int64), 0, POINTS - 1)
     low, high = np.full((2, POINTS), np.nan)

@@ -21,7 +21,7 @@ class Span(NamedTuple):
         """How long it lasted."""
         return self.end - self.start
 
-    def widened(self, seconds: float) -> Span:
+    def widen(self, seconds: float) -> Span:
         """Return the span with some time before and after it: devices are not sampled at the same moment."""
         return Span(self.start - seconds, self.end + seconds)
 

@@ -20,6 +20,8 @@ from railbed.model.reading import Unknown
 from railbed.rules.judgement import Judgement
 
 Scope = Literal["node", "port", "rail", "switch", "switch port", "cable", "path", "recording", "cluster"]
+Stage = Literal["power", "cabling", "BIOS", "host", "card", "switch", "rail", "environment"]
+"""When a cluster is brought up, in this order."""
 HEADINGS = ("What", "Why", "Fix", "Source")
 
 
@@ -46,6 +48,25 @@ class Unread(NotJudged):
         super().__init__(unknown.reason)
         self.unknown = unknown
         self.device = device
+
+
+class Unsampled(NotJudged):
+    """Raised on reading a series that was not recorded."""
+
+    def __init__(self, meter: str, place: str) -> None:
+        super().__init__(f"{meter} was not measured on {place}")
+
+
+@dataclass(frozen=True, slots=True)
+class HandStep:
+    """What a person does or looks at, because railbed cannot."""
+
+    subject: str
+    """The subject of the findings that show whether it was done."""
+    text: str
+    """What to do, with the placeholders of the Fix; the same for several subjects is one step."""
+    proven: bool = True
+    """Whether it was done if the rule passes."""
 
 
 S = TypeVar("S", bound=Subject)
@@ -77,6 +98,10 @@ class Rule(Generic[S]):
     """Rules whose verdict about the same place explains this one, at the same time if it is about a time."""
     yields_anywhere: tuple[str, ...] = ()
     """Rules whose verdict explains this one, wherever it is: all nodes wait for one."""
+    stage: Stage | None = None
+    """When it is judged while a cluster is brought up; None: as its scope suggests."""
+    by_hand: Callable[[S], Iterator[HandStep]] | None = None
+    """Yields what a person does before a subject can pass, from the cluster file alone."""
     rank: int = 1000
     """The place of its fix among those of a node: first the machine, then the link, then what runs over it. A fix that
     really depends on another names it (`Fix.after`)."""

@@ -53,9 +53,13 @@ class Signal:
         """How long each value held: the time since the sample before it."""
         return np.diff(self.times, prepend=self.times[:1])
 
+    def during(self, span: Span) -> Truths:
+        """Return which samples are in a span."""
+        return (self.times > span.start) & (self.times <= span.end)
+
     def _inside(self, span: Span | None) -> Truths:
         known: Truths = np.isfinite(self.values)
-        return known if span is None else known & (self.times > span.start) & (self.times <= span.end)
+        return known if span is None else known & self.during(span)
 
     def within(self, span: Span | None) -> Numbers:
         """Return the values in a span that are known."""
@@ -149,7 +153,7 @@ def draw_spark(signal: Signal, span: Span | None = None, width: int = WIDTH) -> 
     """Draw a series around a span: the highest value of each piece of time, `·` where nothing is known."""
     if not len(signal.times):
         return ""
-    shown = span.widened(max(LEAST_SECONDS, span.seconds / 2)) if span else Span(signal.times[0], signal.times[-1])
+    shown = span.widen(max(LEAST_SECONDS, span.seconds / 2)) if span else Span(signal.times[0], signal.times[-1])
     start, end = max(shown.start, float(signal.times[0])), min(shown.end, float(signal.times[-1]))
     count = max(1, min(width, round((end - start) / max(signal.interval, 1e-3))))
     edges = np.linspace(start, end, count + 1)

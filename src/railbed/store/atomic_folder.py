@@ -34,15 +34,15 @@ class AtomicFolder:
         self._lock: int | None = None
 
     def __enter__(self) -> Self:
-        with _explained(self.path):
+        with _explain_errors(self.path):
             while self._lock is None:
                 _refuse_filled(self.path)
                 self.path.parent.mkdir(parents=True, exist_ok=True)
-                self._lock = self._locked()
+                self._lock = self._lock_folder()
             self.clear()
         return self
 
-    def _locked(self) -> int | None:
+    def _lock_folder(self) -> int | None:
         """Return the locked file of the folder; None if the folder was renamed or removed meanwhile."""
         try:
             self.partial.mkdir()
@@ -71,7 +71,7 @@ class AtomicFolder:
     def _is_ours(self) -> bool:
         """Whether the folder is this user's and empty or marked, or was renamed meanwhile."""
         try:
-            with self._opened() as folder:
+            with self._open_partial() as folder:
                 names = os.listdir(folder)  # noqa: PTH208  (by its descriptor)
                 return os.fstat(folder).st_uid == os.geteuid() and (not names or MARK in names)
         except FileNotFoundError:
@@ -90,7 +90,7 @@ class AtomicFolder:
 
     def need_room(self, size: int) -> None:
         """Raise UsageError if the disk does not have enough free space."""
-        with _explained(self.path):
+        with _explain_errors(self.path):
             about = os.statvfs(self.partial)
             free = about.f_bavail * about.f_frsize
         if free < size:
@@ -102,14 +102,14 @@ class AtomicFolder:
         """Yield a new file, which is flushed to the disk at the end of the context."""
         if Path(name).name != name or name.startswith("."):
             raise UsageError(f"{name!r} is not a valid file name")
-        with _explained(self.path), (self.partial / name).open("xb") as file:
+        with _explain_errors(self.path), (self.partial / name).open("xb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
 
     def clear(self) -> None:
         """Remove the files of a failed attempt, even if somebody puts a link in place of the folder meanwhile."""
-        with self._opened() as folder:
+        with self._open_partial() as folder:
             for name in os.listdir(folder):  # noqa: PTH208  (by its descriptor)
                 if stat.S_ISDIR(os.lstat(name, dir_fd=folder).st_mode):
                     shutil.rmtree(name, dir_fd=folder)
@@ -117,7 +117,7 @@ class AtomicFolder:
                     os.unlink(name, dir_fd=folder)
 
     @contextmanager
-    def _opened(self) -> Iterator[int]:
+    def _open_partial(self) -> Iterator[int]:
         """Open the folder that is being filled, but not through a link."""
         descriptor = os.open(self.partial, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
@@ -127,7 +127,7 @@ class AtomicFolder:
 
     def finish(self) -> None:
         """Rename the folder to its final name."""
-        with _explained(self.path):
+        with _explain_errors(self.path):
             self.partial.rename(self.path)  # replaces an empty folder
             self._finished = True
             (self.path / MARK).unlink()
@@ -135,7 +135,7 @@ class AtomicFolder:
 
 def refuse_filled(path: Path) -> None:
     """Refuse a folder that cannot become one of ours, before any work is done: it is a file, or has files in it."""
-    with _explained(path):
+    with _explain_errors(path):
         _refuse_filled(path)
 
 
@@ -145,7 +145,7 @@ def _refuse_filled(path: Path) -> None:
 
 
 @contextmanager
-def _explained(path: Path) -> Iterator[None]:
+def _explain_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:

@@ -1,6 +1,6 @@
 """Finds the run that a user names: by its name, by its folder, or as the newest that a verb can use.
 
-The cluster of a run, which is data: only a run that this user made may decide what is executed and reached.
+The cluster of a run is data: only a run that this user made may decide what is executed and reached.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ class Proofs:
 def prove(folder: Path, run: str, contents: Mapping[str, bytes]) -> None:
     """Add proofs about a run to its folder; raise Unprovable if there is no private place for the key."""
     key = _key()
-    proofs = _stored(folder)
+    proofs = _read_proofs(folder)
     earlier = proofs.macs if proofs and proofs.run == run else {}
     macs = {**earlier} | {subject: _mac(key, run, subject, content) for subject, content in contents.items()}
     write_atomically(folder / PROOF, json.dumps({"run": run, "macs": macs}).encode() + b"\n", mode=PRIVATE)
@@ -57,7 +57,7 @@ def prove(folder: Path, run: str, contents: Mapping[str, bytes]) -> None:
 
 def is_proven(folder: Path, subject: str, content: bytes) -> bool:
     """Whether this user made this content for the run in a folder."""
-    proofs = _stored(folder)
+    proofs = _read_proofs(folder)
     if proofs is None or proofs.run != _id_of(folder):
         return False
     try:
@@ -110,7 +110,7 @@ def first_training(folder: Path) -> tuple[bytes, TrainingStarted] | None:
 
 def prove_training(folder: Path, run: str, line: bytes) -> None:
     """Prove the first event of a training; a run that continues keeps that of its first start."""
-    proofs = _stored(folder)
+    proofs = _read_proofs(folder)
     if proofs is None or TRAINING not in proofs.macs:
         prove(folder, run, {TRAINING: line})
 
@@ -120,7 +120,7 @@ def _mac(key: bytes, run: str, subject: str, content: bytes) -> str:
     return hmac.new(key, about.encode(), hashlib.sha256).hexdigest()
 
 
-def _stored(folder: Path) -> Proofs | None:
+def _read_proofs(folder: Path) -> Proofs | None:
     with suppress(OSError, ValueError, KeyError, TypeError, RecursionError, AttributeError):
         content = json.loads(read_regular(folder / PROOF))
         return Proofs(run=str(content["run"]), macs={name: str(mac) for name, mac in content["macs"].items()})

@@ -1,9 +1,7 @@
-"""Records as lines, and the one reader of those of a run.
+"""Records as lines, and the one reader of those of a run, at its end or while it is written.
 
 A run of days has millions of records, most of them measurements, and parsing takes far longer than looking at bytes. So
 readers name the records that they want, and only lines that may have such a record are parsed.
-
-Follows the records of a run, or the notes about it: events, findings, and what the training measured.
 """
 
 from __future__ import annotations

@@ -4,9 +4,8 @@ A record is one line, written with one call: a crash loses at most that line, an
 line. While a run is written its records file is locked, so that readers can distinguish a run in progress from one that
 died.
 
-The process that writes a run, identified so that no later process with the same number is mistaken for it.
-
-Whose run it is: only its owner stops and continues it, in a folder that nobody else can put another in place of.
+The process that writes a run is identified so that no later process with the same number is mistaken for it. Only the
+owner of a run stops and continues it, in a folder that nobody else can put another in place of.
 """
 
 from __future__ import annotations

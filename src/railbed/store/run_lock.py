@@ -1,9 +1,7 @@
-"""The lock of a run that is being written: no second process writes it while its holder may be alive.
+"""Locks that name their holder, and that the kernel releases when its process ends: of a run, and of devices.
 
-Only one run at a time: locks that name their holder, and that the kernel releases when its process ends.
-
-They are in the user's cache folder, one for each device, so that runs from different folders, or with different cluster
-files for the same devices, exclude each other.
+No second process writes a run while its holder may be alive. Locks of devices are in the user's cache folder, one for
+each, so that runs from different folders, or with different cluster files for the same devices, exclude each other.
 """
 
 from __future__ import annotations

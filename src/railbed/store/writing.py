@@ -2,9 +2,8 @@
 
 While a run is written its records file is locked, so that readers can distinguish a run in progress from one that died.
 
-Notes about a run in progress from other commands, such as a fault that was caused in its lab: `notes.jsonl`.
-
-The records of a run have one writer, so what others know about it is in a file of its own.
+Other commands leave notes about a run in progress, such as a fault that was caused in its lab. The records of a run
+have one writer, so notes are in a file of their own, `notes.jsonl`.
 """
 
 from __future__ import annotations
@@ -78,7 +77,7 @@ class OpenRun:
         self._summary = summary
         self._records = records
         self._verdicts = dict(summary.verdicts)
-        self._raw = _unused(folder, RAW)
+        self._raw = _find_unused(folder, RAW)
         self._opened = time.time(), time.monotonic()
 
     @property
@@ -114,7 +113,7 @@ class OpenRun:
         ended = max(self._summary.started, time.time(), opened + time.monotonic() - monotonic)
         self._summary = replace(self._summary, ended=ended, status=status, exit=exit_code, verdicts=self._verdicts)
         about = to_json(self._summary, indent=1)
-        with _explained(self.folder.parent):
+        with _explain_errors(self.folder.parent):
             try:
                 os.fsync(self._records.fileno())
                 write_atomically(self.folder / ABOUT, about, mode=PRIVATE)
@@ -153,7 +152,7 @@ def open_run(
     continued = store.continued
     parent = continued.parent if continued else store.folder
     with ExitStack() as stack:
-        with _explained(parent):
+        with _explain_errors(parent):
             before = (
                 _read_before(continued, verb)
                 if continued
@@ -201,7 +200,7 @@ def new_run(
 ) -> RunSummary:
     """Make the folder of a run that starts now, or that waits for its job; only the latter has a `run.json` already."""
     started, parent = time.time(), parent or runs_folder()
-    with _explained(parent):
+    with _explain_errors(parent):
         folder = _new_folder(parent, f"{time.strftime('%Y%m%d-%H%M%S', time.localtime(started))}-{verb}")
         _need_room(folder)
         summary = RunSummary(
@@ -222,7 +221,7 @@ def new_run(
 def set_status(folder: Path, status: Status, exit_code: int | None = None) -> None:
     """Change the status of a run that nothing writes, such as of one whose job was cancelled in the queue."""
     ended = None if status == "waiting" else time.time()
-    with _explained(folder.parent):
+    with _explain_errors(folder.parent):
         summary = replace(read_about(folder), status=status, exit=exit_code, ended=ended)
         write_atomically(folder / ABOUT, to_json(summary, indent=1), mode=PRIVATE)
 
@@ -233,7 +232,7 @@ def run_to_continue() -> Path | None:
     if not named:
         return None
     folder = Path(named)
-    with _explained(folder.parent):
+    with _explain_errors(folder.parent):
         require_private_run(folder)
     return folder
 
@@ -267,7 +266,7 @@ def _end_last_line(records: BinaryIO) -> None:
             records.write(b"\n")
 
 
-def _unused(folder: Path, name: str) -> Path:
+def _find_unused(folder: Path, name: str) -> Path:
     numbers = (name if number == 1 else f"{name}-{number}" for number in range(1, 100_000))
     return next(folder / candidate for candidate in numbers if not os.path.lexists(folder / candidate))
 
@@ -297,7 +296,7 @@ def _need_room(folder: Path) -> None:
 
 
 @contextmanager
-def _explained(folder: Path) -> Iterator[None]:
+def _explain_errors(folder: Path) -> Iterator[None]:
     """Turn an error of the file system into a sentence for the user."""
     try:
         yield

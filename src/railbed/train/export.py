@@ -106,7 +106,7 @@ async def export_folder(
     yield events.Progress(subject=node, message="starting Python")
     if cluster.nodes[node].host == LOCAL_HOST:
         place = await prepare(cluster, fleet, node)
-        records = _made(fleet, place, form.request(path, str(folder.partial.resolve())), [])
+        records = _make(fleet, place, form.request(path, str(folder.partial.resolve())), [])
     else:
         records = _make_and_receive(cluster, fleet, node, path, "", folder, form)
     async with aclosing(records):
@@ -138,7 +138,7 @@ async def _make_and_receive(  # noqa: PLR0917  (what is made, where, and where i
     async with temporary_folder(fleet, node, place.base, beside) as below:
         sizes: list[int] = []
         request = form.request(path, f"{place.base}/{below}")
-        async with aclosing(_made(fleet, place, request, sizes)) as making:
+        async with aclosing(_make(fleet, place, request, sizes)) as making:
             async for record in making:
                 yield record
         async with aclosing(receive(cluster, fleet, node, below, folder=folder, needed=sum(sizes))) as fetching:
@@ -146,7 +146,7 @@ async def _make_and_receive(  # noqa: PLR0917  (what is made, where, and where i
                 yield record
 
 
-async def _made(fleet: Fleet, place: Place, request: Message, sizes: list[int]) -> AsyncGenerator[Record, None]:
+async def _make(fleet: Fleet, place: Place, request: Message, sizes: list[int]) -> AsyncGenerator[Record, None]:
     """Run the program; yield its progress and notices, and append the number of bytes that it wrote to `sizes`."""
     async with aclosing(messages_of(fleet, place, PROGRAM, request)) as messages:
         async for message in messages:

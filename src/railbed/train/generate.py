@@ -93,11 +93,11 @@ def record_of(node: str, message: Message, prompts: Sequence[str]) -> Record | N
         case {"kind": "piece", "prompt": int(number), "text": str(text)}:
             return events.TextPiece(subject=node, prompt=number, when=_text(message.get("when")), text=text)
         case {"kind": "generated", "prompt": int(number), "text": str(text)} if 0 <= number < len(prompts):
-            return _generated(node, message, prompts[number], text)
+            return _report_text(node, message, prompts[number], text)
     return None
 
 
-def _generated(node: str, message: Message, prompt: str, text: str) -> events.TextGenerated:
+def _report_text(node: str, message: Message, prompt: str, text: str) -> events.TextGenerated:
     tokens, seconds, length = message.get("tokens"), message.get("seconds"), message.get("prompt_tokens")
     return events.TextGenerated(
         subject=node,

@@ -136,7 +136,7 @@ async def train(
     parcels = [tokens, base] if base else [tokens]
     deployment = Deployment(cluster, ranks, folder=request.folder, parcels=parcels)
     async with _in_background(read_facts(fleet, cluster, FACTS, known=known, only=cluster.nodes)) as reading:
-        async with aclosing(_copied(deployment, fleet, request)) as copying:
+        async with aclosing(_copy(deployment, fleet, request)) as copying:
             async for record in copying:
                 yield record
         shipped = deployment.shipped
@@ -192,7 +192,7 @@ async def _in_background(work: Coroutine[Any, Any, T]) -> AsyncIterator[asyncio.
         await asyncio.gather(task, return_exceptions=True)
 
 
-async def _copied(deployment: Deployment, fleet: Fleet, request: TrainRequest) -> AsyncGenerator[Record, None]:
+async def _copy(deployment: Deployment, fleet: Fleet, request: TrainRequest) -> AsyncGenerator[Record, None]:
     """Copy everything to the nodes; raise GaveUp if too few of them got it."""
     yield progress(f"copying code and data to the nodes (up to {size(deployment.size)} each)")
     shipped = await deployment.ship(fleet)

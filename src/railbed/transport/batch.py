@@ -30,17 +30,19 @@ LONGEST_GREETING = 64 * 1024
 """A longer greeting is what takes the time, rather than start-up files that are silent."""
 FLOOD = "the login printed without an end"
 
-PROLOGUE = r"""PATH="$PATH:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"; LC_ALL=C; export PATH LC_ALL
+PROLOGUE = r"""begin="the script begins"
+PATH="$PATH:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"; LC_ALL=C; export PATH LC_ALL
 watch='exec 3<&0 </dev/null
 (trap "" TERM; cat <&3; kill -s TERM 0; sleep 1; kill -s KILL 0) >/dev/null 2>&1 & watcher=$!'
-watched="script=\$(head -c \$1); $watch; (eval \"\$script\") 3<&-; code=\$?; kill -s KILL \$watcher; exit \$code"
+skip="until [ \"\$line\" = '$begin' ]; do read -r line || exit 1; done"
+watched="$skip; script=\$(head -c \$1); $watch; (eval \"\$script\") 3<&-; code=\$?; kill -s KILL \$watcher; exit \$code"
 as_root() {
   if [ "$(id -u)" = 0 ]; then eval "$2"
   elif ! command -v sudo >/dev/null 2>&1; then echo 'sudo: not installed' >&2; exit 1
-  elif [ -z "$sudo_password" ]; then through_sudo "$1" "$2" -n
+  elif [ -z "$sudo_password" ]; then through_sudo "$1" "$begin$newline$2" -n
   else
     printf '%s\n' "$sudo_password" | sudo -S -p '' -v || exit 1
-    through_sudo "$1" "$sudo_password$newline$2" -S -p ''
+    through_sudo "$1" "$sudo_password$newline$begin$newline$2" -S -p ''
   fi
 }
 through_sudo() {
@@ -61,7 +63,9 @@ root. A command run through sudo has its own watcher, since only root may end it
 Such a command is not an argument of sudo either: everybody on the machine can read the arguments of every process. A
 feeder, whose first line is the number of its process, writes the password and the script, of known length, to sudo's
 standard input, and then passes on the end of our input, for which that watcher waits. It ends with SIGPIPE, which no
-shell reports. A wrong password is noticed before that: sudo would wait for another one."""
+shell reports. A wrong password is noticed before that: sudo would wait for another one. A sudo that needs no password
+leaves it in its input, where it must not become a command: everything before the line that begins the script is
+skipped."""
 EPILOGUE = "kill -s KILL $watcher\n"
 
 
@@ -133,7 +137,7 @@ async def _run_in_one_shell(
                 return
             if out is None or err is None:
                 raise Unreachable(f"the connection ended in the middle of {command.key}")
-            yield _finished(device, command, out, err, sent)
+            yield _output_of(device, command, out, err, sent)
 
 
 async def _skip_greeting(stdout: _Frames, stderr: _Frames) -> None:
@@ -253,7 +257,7 @@ class _Frames:
             raise PrintsTooMuch
 
 
-def _finished(device: str, command: Command, out: _Frame, err: _Frame, sent: float) -> Output:
+def _output_of(device: str, command: Command, out: _Frame, err: _Frame, sent: float) -> Output:
     return Output(
         device=device,
         key=command.key,

@@ -27,7 +27,7 @@ async def live_connector(*, spares: bool = True) -> AsyncIterator[Connector]:
 
         @cache
         def ssh() -> SshConnector:
-            connector = _ssh()
+            connector = ssh_connector()
             stack.push_async_exit(connector)
             return connector
 
@@ -54,7 +54,7 @@ async def live_connector(*, spares: bool = True) -> AsyncIterator[Connector]:
         yield connect
 
 
-def _ssh() -> SshConnector:
+def ssh_connector() -> SshConnector:
     """Load asyncssh only here: it is slow to import, and replay, local and Slurm do without it.
 
     asyncssh searches for two optional C libraries (liboqs, nettle) by running the compiler and the linker: a third of

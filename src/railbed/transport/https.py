@@ -89,7 +89,7 @@ class HttpsServer:
             async with asyncio.timeout(CONNECT_SECONDS):
                 reader, writer = await self._open(self.context)
         except ssl.SSLCertVerificationError as error:
-            raise await self._untrusted(error) from error
+            raise await self._explain_distrust(error) from error
         except OSError as error:
             raise self._explain(error) from error
         except ValueError as error:
@@ -109,7 +109,7 @@ class HttpsServer:
             return await asyncio.open_unix_connection(self.tunnel, ssl=context, server_hostname=name)
         return await asyncio.open_connection(self.host, self.trust.port, ssl=context, server_hostname=name)
 
-    async def _untrusted(self, error: ssl.SSLCertVerificationError) -> DeviceError:
+    async def _explain_distrust(self, error: ssl.SSLCertVerificationError) -> DeviceError:
         """Return why a certificate was not accepted, with its fingerprint to compare."""
         shown = await self._presented_fingerprint()
         pin = f"if `{shown}` is the fingerprint of the switch's certificate, pin it: `nxapi: {{fingerprint: …}}`; "

@@ -1,7 +1,4 @@
-"""This machine, without SSH.
-
-A child process as a program of a transport: its streams, and its end.
-"""
+"""This machine, without SSH: a child process as a program of a transport, with its streams and its end."""
 
 from __future__ import annotations
 

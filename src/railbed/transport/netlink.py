@@ -82,7 +82,7 @@ class KernelList:
             if not HEADER.size <= length <= len(answer) - at:
                 raise Unreadable(f"the kernel's list of {self.content} is truncated in a message")
             yield kind, answer[at + HEADER.size : at + length]
-            at += _aligned(length)
+            at += _align(length)
 
 
 CONNECTIONS = KernelList("TCP connections", SOCK_DIAG, BY_FAMILY, BY_FAMILY, 72)
@@ -102,7 +102,7 @@ def attributes(data: bytes) -> dict[int, bytes]:
         if not ATTRIBUTE.size <= length <= len(data) - at:
             raise Unreadable("the kernel's answer has a truncated attribute")
         values[kind & KIND_BITS] = data[at + ATTRIBUTE.size : at + length]
-        at += _aligned(length)
+        at += _align(length)
     return values
 
 
@@ -113,5 +113,5 @@ def _error(body: bytes) -> str:
     return os.strerror(number) if 0 < number < 4096 else f"error {number}"
 
 
-def _aligned(length: int) -> int:
+def _align(length: int) -> int:
     return length + 3 & ~3

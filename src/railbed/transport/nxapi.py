@@ -109,7 +109,7 @@ class NxapiTransport:
             if match := COOKIE.match(cookie):
                 self._headers["Cookie"] = match[0]
         if answer.status in (401, 403):
-            raise self._refused(answer)
+            raise self._explain_refusal(answer)
         reply = read_reply(answer.body)
         if reply is None:
             raise Unreachable(
@@ -118,7 +118,7 @@ class NxapiTransport:
             )
         return reply
 
-    def _refused(self, answer: HttpAnswer) -> LoginRefused:
+    def _explain_refusal(self, answer: HttpAnswer) -> LoginRefused:
         assert self._login.password is not None
         return LoginRefused(
             f"{self._server.place} refused the login of {self._login.user} with the password from "
@@ -182,18 +182,18 @@ def _reply_of(output: Mapping[str, object]) -> CommandReply:
         reason = output.get("clierror") or output.get("msg") or f"NX-API code {code}"
         return CommandReply(refusal=_refusal(str(reason)))
     if isinstance(body, str):
-        text = _encoded(body)
+        text = _encode(body)
         return CommandReply(refusal=_refusal(body)) if REFUSAL.match(text) else CommandReply(text=text)
-    return CommandReply(text=_encoded(json.dumps(body) if body else ""))
+    return CommandReply(text=_encode(json.dumps(body) if body else ""))
 
 
 def _refusal(text: str) -> bytes:
     """Return the sentence in a refusal, without the caret that points into the command."""
-    encoded = _encoded(text.strip() or "refused")
+    encoded = _encode(text.strip() or "refused")
     match = REFUSAL.match(encoded)
     return (match[1] if match else encoded.splitlines()[0]).strip()[:COMPLAINT_CHARS]
 
 
-def _encoded(text: str) -> bytes:
+def _encode(text: str) -> bytes:
     """Return text as bytes; JSON may contain halves of characters."""
     return text.encode("utf-8", "replace")

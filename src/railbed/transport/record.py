@@ -2,7 +2,8 @@
 
 `DEVICE/index.jsonl` has a line per command (key, command, exit, times, standard error, file) in the order they ran, or
 a line with the error when the device could not be reached; `DEVICE/KEY.N.out` is the standard output of the N-th
-command with that KEY.
+command with that KEY. A recording that is written by hand may have an output in its line, as `text`, in place of the
+name of a file.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class OutputRecorder:
         file = f"{output.key}.{self._times[output.device, output.key]}.out"
         line = {
             "key": output.key,
-            "command": _scrubbed(output.command),
+            "command": _scrub_text(output.command),
             "exit": output.exit,
             "sent": output.sent,
             "received": output.received,
@@ -63,7 +64,7 @@ class OutputRecorder:
     def store_error(self, device: str, error: str, message: str, hint: str = "") -> None:
         """Record why a device could not be reached, or stopped answering."""
         with self._folder_of(device) as folder:
-            _append(f"{folder}/{INDEX}", {"error": error, "message": _scrubbed(message), "hint": _scrubbed(hint)})
+            _append(f"{folder}/{INDEX}", {"error": error, "message": _scrub_text(message), "hint": _scrub_text(hint)})
 
     @contextmanager
     def _folder_of(self, device: str) -> Iterator[str]:
@@ -92,7 +93,7 @@ def _append(index: str, line: Mapping[str, object]) -> None:
 
 
 @lru_cache(maxsize=256)  # the same commands go to all nodes
-def _scrubbed(text: str) -> str:
+def _scrub_text(text: str) -> str:
     return scrub(text.encode("utf-8", "replace")).decode()
 
 

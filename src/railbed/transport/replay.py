@@ -44,7 +44,10 @@ class _RecordedOutput(BaseModel, strict=True):
     truncated: bool
     failure: str
     stderr: str
-    stdout: str
+    stdout: str = ""
+    """Name of the file with the output."""
+    text: str | None = None
+    """The output itself, in place of a file."""
 
 
 class _RecordedError(BaseModel, strict=True):
@@ -105,7 +108,7 @@ class ReplayTransport:
             device=self._device,
             key=line.key,
             command=line.command,
-            stdout=_stdout(self._folder, line.stdout),
+            stdout=_stdout(self._folder, line.stdout) if line.text is None else _encode_limited(line.text),
             stderr=line.stderr.encode(),
             exit=line.exit,
             sent=line.sent,
@@ -140,6 +143,10 @@ def _stdout(folder: Path, name: str) -> bytes:
         if error.errno == errno.ELOOP:
             raise _not_in_folder(folder, name) from error
         raise UsageError(f"the recording {path} cannot be read: {error.strerror}") from error
+
+
+def _encode_limited(text: str) -> bytes:
+    return text.encode("utf-8", "replace")[: MAX_OUTPUT_BYTES + 1]
 
 
 def _not_in_folder(folder: Path, name: str) -> UsageError:

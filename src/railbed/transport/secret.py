@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import getpass
 import os
+import signal
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 
-from railbed.errors import LoginRefused, ToolMissing
+from railbed.errors import LoginRefused, ToolMissing, UsageError
 from railbed.model.cluster import Secret
 from railbed.model.requirements import install_package
 
@@ -30,16 +34,49 @@ def secret_place(secret: Secret) -> str:
 
 @cache
 def _from_terminal(question: str) -> str:
-    """Ask once for each question; what is typed is not shown."""
+    """Ask once for each question."""
+    return ask_terminal(question)
+
+
+def ask_terminal(question: str) -> str:
+    """Ask a person; what is typed is not shown."""
     if not sys.stdin.isatty():
         raise LoginRefused(
             f"there is no terminal to ask for the {question}",
             hint="use an environment variable or a keyring in the cluster file",
         )
-    value = getpass.getpass(f"{question}: ")
+    with _interruptible():
+        value = getpass.getpass(f"{question}: ")
     if not value:
         raise LoginRefused(f"no {question} was given")
     return value
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Let Ctrl-C end a question at once: the handler of an event loop would wait for the answer."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def secret_from(text: str) -> Secret:
+    """Return the place of a secret that is named as `env:NAME` or `keyring:SERVICE/USER`."""
+    kind, _, name = text.partition(":")
+    try:
+        if kind in ("env", "keyring") and name:
+            return Secret.model_validate({kind: name})
+    except ValueError:
+        pass
+    # What was typed may be the secret itself, so it is not repeated.
+    raise UsageError(
+        "the place of the password is not one", hint="give env:NAME or keyring:SERVICE/USER, never the secret itself"
+    )
 
 
 def _from_environment(name: str) -> str:

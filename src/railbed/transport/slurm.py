@@ -1,8 +1,7 @@
-"""What Slurm reports about a job: its state, and its nodes with their addresses.
+"""What Slurm reports about a job: its state, and its nodes with their addresses and generic resources.
 
-A job's environment variables are set once and never updated, so Slurm itself is asked.
-
-Generic resources as Slurm prints them: `gpu:a100:2(IDX:0-1),nic:1(CNT:1)`.
+A job's environment variables are set once and never updated, so Slurm itself is asked. It prints resources such as
+`gpu:a100:2(IDX:0-1),nic:1(CNT:1)`.
 """
 
 from __future__ import annotations
@@ -172,7 +171,7 @@ async def read_job(job: int) -> SlurmJob:
     shares = await _shares(job) if any(node.gres for node in shown) else {}
     return SlurmJob(
         id=job,
-        nodes={node.name: _resolved(node.address) for node in shown},
+        nodes={node.name: _resolve(node.address) for node in shown},
         options={node.name: step_options(shares.get(node.name, ())) for node in shown if node.has_gpus},
         gpus={node.name: gpus_of(shares.get(node.name, ())) for node in shown if node.has_gpus},
     )
@@ -261,7 +260,7 @@ def _refusal(stderr: str, reason: str) -> DeviceError | UsageError:
     return Unreachable(f"Slurm: {reason}")
 
 
-def _resolved(address: str) -> str:
+def _resolve(address: str) -> str:
     """Return the IPv4 address of a name, so that its network is recognised as the one that Slurm itself uses."""
     try:
         return socket.gethostbyname(address)

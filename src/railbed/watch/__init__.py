@@ -1,4 +1,1 @@
-"""watch: sampling a cluster as a run of its own (`run.py`), or beside another verb (`run.py`, `run.py`).
-
-Read `run.py` first.
-"""
+"""watch: sampling a cluster, as a run of its own or beside another verb. Read `run.py` first."""

@@ -1,8 +1,6 @@
-"""Sample a cluster, with nothing else going on.
+"""Samples a cluster into the series of a run, with nothing else going on or beside a verb.
 
-The time series of a verb's run: stored in its folder, from the sampling that goes on beside the verb.
-
-A verb, and something endless alongside it, as one stream of records.
+A verb and something endless alongside it are one stream of records.
 """
 
 from __future__ import annotations
@@ -67,7 +65,7 @@ class RunSeries:
         self._writer: SeriesWriter | None = None
 
     @contextmanager
-    def stored_in(self, run: Path) -> Iterator[None]:
+    def store_in(self, run: Path) -> Iterator[None]:
         """Store samples in the folder of a run; at the end, complete what is stored."""
         self.folder = run
         try:

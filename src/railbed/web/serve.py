@@ -1,6 +1,6 @@
 """An application served beside other work, until its context ends: within seconds, whatever its clients do.
 
-Listening on an address, before anything is loaded or stored for it.
+It listens on its address before anything is loaded or stored for it.
 """
 
 from __future__ import annotations

@@ -4,5 +4,5 @@ kind       the properties of a kind of file: the cluster file, a recipe
 document   YAML text as plain values, with the line of every key; what is refused before parsing
 read       a file's text, and its values as the kind's model
 mistakes   a mistake, and the error that lists all of them
-translate  pydantic's errors as mistakes;  wording  what a key expects, in words;  syntax  errors of the YAML parser
+translate  errors of pydantic as mistakes;  wording  what a key expects, in words
 """

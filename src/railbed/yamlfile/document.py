@@ -4,9 +4,8 @@ The text is composed to YAML's own nodes and read from there, not through a load
 keep their text as typed (a node may be called `1` or `on`), and the values can only be text, numbers, true,
 false, lists and maps.
 
-Syntax errors of YAML in plain sentences. They never repeat text of the file: that could be a password.
-
-What is refused before YAML is parsed: files that would crash the parser or keep it busy for minutes.
+Files that would crash the parser or keep it busy for minutes are refused before they are parsed. Syntax errors are
+plain sentences that never repeat text of the file: that could be a password.
 """
 
 from __future__ import annotations

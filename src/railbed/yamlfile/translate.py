@@ -11,7 +11,7 @@ from pydantic_core import ErrorDetails
 from railbed.yamlfile.document import YamlDocument
 from railbed.yamlfile.kind import FileKind
 from railbed.yamlfile.mistakes import SECRETS, KeyPath, Mistake, did_you_mean, nearest, shorten
-from railbed.yamlfile.wording import Schema, actual, choices, expected, keys_at, schema_at, schema_of
+from railbed.yamlfile.wording import Schema, actual, choices, describe_expected, keys_at, schema_at, schema_of
 
 KEY_MARK = "[key]"
 """How pydantic marks an error in a map's key rather than in its value."""
@@ -63,7 +63,7 @@ class _Translator:
             case "too_short":
                 return Mistake("at least one is needed", line, path)
         if error["loc"] and error["loc"][-1] == KEY_MARK:
-            names = expected(self.root, schema_at(self.root, path[:-1]).get("propertyNames", {}))
+            names = describe_expected(self.root, schema_at(self.root, path[:-1]).get("propertyNames", {}))
             return Mistake(f"expected {names}, found {actual(path[-1])}", line, path[:-1])
         return Mistake(self._not_as_expected(path, error), line, path)
 
@@ -78,8 +78,8 @@ class _Translator:
         typed = shorten((position and position.text) or str(value), 40)
         if isinstance(value, bool | int | float):
             advice = f'; to mean text, write "{typed}"' if schema.get("type") == "string" else ""
-            return f"expected {expected(self.root, schema)}, found {typed}{advice}"
-        sentence = f"expected {expected(self.root, schema)}, found {actual(value)}"
+            return f"expected {describe_expected(self.root, schema)}, found {typed}{advice}"
+        sentence = f"expected {describe_expected(self.root, schema)}, found {actual(value)}"
         wants_number = schema.get("type") in {"integer", "number"}
         if wants_number and isinstance(value, str) and value.replace(".", "", 1).isdigit():
             return f"{sentence}, which is text; remove the quotes"
@@ -96,7 +96,7 @@ class _Translator:
                 return Mistake(self._unknown_key(path), line, path)
             case "value_error":
                 return Mistake(str(error["ctx"]["error"]), line, path)
-        return Mistake(f"expected {expected(self.root, schema_at(self.root, path))}", line, path)
+        return Mistake(f"expected {describe_expected(self.root, schema_at(self.root, path))}", line, path)
 
 
 def _path(error: ErrorDetails) -> KeyPath:

@@ -28,18 +28,18 @@ def schema_at(root: Schema, path: KeyPath) -> Schema:
     """Return the schema of a key; an empty one if there is no such key."""
     schema = root
     for part in path:
-        schema = _step(resolved(root, schema), part)
-    return resolved(root, schema)
+        schema = _step(resolve(root, schema), part)
+    return resolve(root, schema)
 
 
-def resolved(root: Schema, schema: Schema) -> Schema:
+def resolve(root: Schema, schema: Schema) -> Schema:
     """Return a schema without the indirections: references followed, `or null` left out."""
     options = [option for option in schema.get("anyOf", []) if option.get("type") != "null"]
     if "$ref" in schema:
-        return resolved(root, root["$defs"][schema["$ref"].rsplit("/", 1)[1]])
+        return resolve(root, root["$defs"][schema["$ref"].rsplit("/", 1)[1]])
     if "x-form" in schema:
         return schema
-    return resolved(root, options[0]) if options else schema
+    return resolve(root, options[0]) if options else schema
 
 
 def _step(schema: Schema, part: Key) -> Schema:
@@ -56,9 +56,9 @@ def keys_at(root: Schema, path: KeyPath) -> list[str]:
     return list(schema_at(root, path).get("properties", {}))
 
 
-def expected(root: Schema, schema: Schema) -> str:
+def describe_expected(root: Schema, schema: Schema) -> str:
     """Return what a value must be, as the end of a sentence that begins with `expected`."""
-    schema = resolved(root, schema)
+    schema = resolve(root, schema)
     kind = schema.get("type", "")
     if "x-form" in schema:
         return str(schema["x-form"])

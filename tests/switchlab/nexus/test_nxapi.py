@@ -55,7 +55,7 @@ def api(switch: Switch) -> Switch:
 
 async def call(emulate: StartEmulator, switch: Switch, document: object) -> tuple[int, Any]:
     async with emulate(switch) as emulator:
-        port = await emulator.nxapi.settled()
+        port = await emulator.nxapi.settle()
         assert port is not None
         status, body = await http(port, post(document))
         return status, json.loads(body)
@@ -115,13 +115,13 @@ async def test_ins_api_errors(
 
 async def test_it_listens_only_with_the_feature(switch: Switch, emulate: StartEmulator) -> None:
     async with emulate(switch) as emulator:
-        assert await emulator.nxapi.settled() is None
+        assert await emulator.nxapi.settle() is None
         run(Session(switch), "conf t", "feature nxapi")
-        port = await emulator.nxapi.settled()
+        port = await emulator.nxapi.settle()
         assert port is not None
         assert (await http(port, post(rpc("show hostname"))))[0] == 200
         run(Session(switch), "conf t", "no feature nxapi")
-        assert await emulator.nxapi.settled() is None
+        assert await emulator.nxapi.settle() is None
         with pytest.raises(OSError, match=r"refused|Connect"):
             await http(port, b"")
 
@@ -142,7 +142,7 @@ async def test_it_listens_only_with_the_feature(switch: Switch, emulate: StartEm
 )
 async def test_http_errors(api: Switch, emulate: StartEmulator, request_bytes: bytes, status: int) -> None:
     async with emulate(api) as emulator:
-        port = await emulator.nxapi.settled()
+        port = await emulator.nxapi.settle()
         assert port is not None
         assert (await http(port, request_bytes))[0] == status
 

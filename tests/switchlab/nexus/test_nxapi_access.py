@@ -81,7 +81,7 @@ async def serving(emulate: StartEmulator, switch: Switch, certificate: Path) -> 
     """Yield how to reach a switch over NX-API, by its fingerprint."""
     assert apply_lines(switch, ["feature nxapi"]) == []
     async with emulate(switch, tls=tls(certificate)) as emulator:
-        yield Nxapi(port=await emulator.nxapi.settled() or 0, fingerprint=fingerprint(certificate))
+        yield Nxapi(port=await emulator.nxapi.settle() or 0, fingerprint=fingerprint(certificate))
 
 
 @pytest.mark.parametrize("platform", ["n9k", "n9k-9.2", "n9k-ale"])
@@ -97,7 +97,7 @@ async def test_every_probe_reads_the_same_over_nxapi_and_over_ssh(
         (tmp_path / "known").write_text(f"[127.0.0.1]:{emulator.ssh_port} {(tmp_path / 'host_key.pub').read_text()}")
         login = LOGIN.model_copy(update={"port": emulator.ssh_port, "known_hosts": str(tmp_path / "known")})
         ssh = Target(name="s1", host="127.0.0.1", login=login, kind="switch")
-        trust = Nxapi(port=await emulator.nxapi.settled() or 0, ca=str(certificate))
+        trust = Nxapi(port=await emulator.nxapi.settle() or 0, ca=str(certificate))
         over_ssh, over_nxapi = await outputs_of(ssh, *commands), await outputs_of(target(trust), *commands)
     for probe, first, second in zip(probes, over_ssh, over_nxapi, strict=True):
         expected, read = parse_output(probe, first), parse_output(probe, second)
@@ -186,9 +186,9 @@ async def test_logins_that_fail(
 async def test_without_the_feature_nothing_listens(switch: Switch, emulate: StartEmulator, certificate: Path) -> None:
     apply_lines(switch, ["feature nxapi"])
     async with emulate(switch, tls=tls(certificate)) as emulator:
-        trust = Nxapi(port=await emulator.nxapi.settled() or 0, fingerprint=fingerprint(certificate))
+        trust = Nxapi(port=await emulator.nxapi.settle() or 0, fingerprint=fingerprint(certificate))
         apply_lines(switch, ["no feature nxapi"])
-        assert await emulator.nxapi.settled() is None
+        assert await emulator.nxapi.settle() is None
         with pytest.raises(Unreachable, match="Connection refused") as refused:
             await outputs_of(target(trust))
     assert "`feature nxapi`" in refused.value.hint

@@ -17,12 +17,14 @@ from railbed.configure.switchlines import merge_lines
 from railbed.configure.undo_plan import UndoPlan, UndoTerms, plan_switch
 from railbed.fleet import Fleet
 from railbed.fleet.change import BeingChanged, NotChanged, NotUndone
-from railbed.fleet.switch_change import lines_to_enter, read_running, temporarily
+from railbed.fleet.experiment import temporarily
+from railbed.fleet.switch_change import read_running
 from railbed.model import events
 from railbed.model.cluster import Login, Secret
 from railbed.model.events.runs import Outcome
 from railbed.model.fix import Fix, Persistence, configure_lines
 from railbed.model.record import Finding, Verdict
+from railbed.parsing.nexus.slots import lines_to_enter
 from railbed.parsing.nexus.switch_lock import CHANGING, Holder, checkpoint_name
 from railbed.transport.base import Command, Target
 from railbed.transport.connect import live_connector

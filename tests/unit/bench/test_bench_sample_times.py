@@ -8,12 +8,13 @@ from dataclasses import replace
 import pytest
 
 from railbed.bench import trials
-from railbed.bench.exchange import Assignment, Measured, NotMeasured, WrappedOutput
+from railbed.bench.exchange import Assignment, Measured, NotMeasured
 from railbed.bench.schedule import Transfer, Trial
 from railbed.bench.site import BenchSite
 from railbed.bench.suite import Step
 from railbed.bench.tool import FEW_SAMPLES, End, ToolCall, ToolResult, ToolSettings, ToolValue, tool_of
 from railbed.bench.trials import BenchProgress, run_trials
+from railbed.bench.wrapper import WrappedOutput
 from railbed.clusterfile import loads
 from railbed.fleet import Fleet
 from railbed.model.record import Finding, Measurement, Record

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from railbed.bench import baseline
 from railbed.bench.collective.spec import CollectiveSpec, Operation, bus_factor
 from railbed.bench.compare.arms import describe
-from railbed.bench.exchange import unwrap
 from railbed.bench.outliers import (
     Outlier,
     PathLimit,
@@ -25,6 +24,7 @@ from railbed.bench.outliers import (
     latency_limit,
     slowest,
 )
+from railbed.bench.wrapper import unwrap
 from railbed.errors import UsageError
 from railbed.model.record import Measurement, Verdict
 from railbed.model.statistics import (

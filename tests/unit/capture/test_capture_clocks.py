@@ -39,7 +39,7 @@ def test_the_error_is_as_large_as_stated_or_smaller(offset: int, drift: float, s
     second = recordings[1].packets
     for place in (0, len(second) // 2, len(second) - 1):
         recorded = second["time"][[place]]
-        estimate = int((recorded - clock.aligned(recorded))[0])
+        estimate = int((recorded - clock.align(recorded))[0])
         true = int(recorded[0]) - round((int(recorded[0]) - offset - START) / (1 + drift)) - START
         assert abs(estimate - true) <= clock.error + 1000
 

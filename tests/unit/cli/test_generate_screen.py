@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from railbed.cli.run.stream import SafeStream
+from railbed.cli.run.encoding import SafeStream
 from railbed.cli.screens.generate import GenerateScreen
 from railbed.model.events import TextPiece
 

@@ -9,7 +9,7 @@ from typing import Any
 from tools.cluster_reference import cluster_file_page, cluster_schema
 
 from railbed.clusterfile.read import cluster_schema as model_schema
-from railbed.clusterfile.read import expected
+from railbed.clusterfile.read import describe_expected
 
 
 def parts() -> dict[str, Any]:
@@ -30,7 +30,7 @@ def test_every_key_is_on_the_page_with_a_text() -> None:
 def test_every_key_says_what_it_expects() -> None:
     for name, part in parts().items():
         for key, schema in part["properties"].items():
-            assert expected(schema) != "something else", f"{name}.{key}"
+            assert describe_expected(schema) != "something else", f"{name}.{key}"
             assert "pattern" not in schema or "x-form" in schema, f"{name}.{key} has a pattern and no words for it"
 
 

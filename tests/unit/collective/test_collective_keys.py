@@ -17,9 +17,10 @@ from hypothesis import strategies as st
 from tests.support.ports import free_port
 from torch._C._distributed_c10d import PrefixStore
 
-from railbed.collective import keys
+from railbed.collective import keyserver
 from railbed.collective.channel import MAGIC, Channel, NotAuthentic
-from railbed.collective.keys import KeyServer, KeyStore
+from railbed.collective.keys import KeyStore
+from railbed.collective.keyserver import KeyServer
 from railbed.errors import Interference
 from railbed.launch.node.meeting import listen
 
@@ -110,7 +111,7 @@ def test_it_listens_at_its_own_address_only(served: Served) -> None:
 def test_who_does_not_know_the_secret_is_turned_away_and_reported(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(keys, "IMPOSTOR_SECONDS", 0.1)
+    monkeypatch.setattr("railbed.collective.keys.IMPOSTOR_SECONDS", 0.1)
     store = served.client()
     with pytest.raises(Interference, match=r"a stranger answers as rank 0 at 127\.0\.0\.1"):
         served.client(b"x" * 32)
@@ -150,7 +151,7 @@ def test_who_only_looks_whether_somebody_listens_is_not_an_intruder(served: Serv
 
 
 def test_connections_that_are_held_open_do_not_keep_ranks_out(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keys, "NEWCOMERS", 4)
+    monkeypatch.setattr(keyserver, "NEWCOMERS", 4)
     idle = [served.plain() for _ in range(30)]
     store = served.client()
     store.set("a", "1")
@@ -163,7 +164,7 @@ def test_a_flood_of_strangers_is_reported_a_few_times(served: Served) -> None:
         with served.plain() as stranger:
             stranger.sendall(b"x")
             assert stranger.recv(1) == b""
-    assert keys.ALARMS <= len(served.alarms) <= keys.ALARMS + 2
+    assert keyserver.ALARMS <= len(served.alarms) <= keyserver.ALARMS + 2
     assert served.client().check(["a"]) is False
 
 

@@ -14,7 +14,7 @@ from railbed.configure.request import Callbacks
 from railbed.fleet import Fleet, change
 from railbed.fleet.change import commit
 from railbed.model.events import DeviceChanged
-from railbed.model.fix import Fix, Persistence, run
+from railbed.model.fix import Fix, Persistence, as_steps
 from railbed.transport.base import Target
 from railbed.transport.connect import live_connector
 
@@ -31,7 +31,7 @@ CALLBACKS = Callbacks(
 
 
 def fix(device: str, *commands: str) -> Fix:
-    return Fix(device=device, apply=run(*commands), undo=run(":"), persistence=Persistence.KEPT)
+    return Fix(device=device, apply=as_steps(*commands), undo=as_steps(":"), persistence=Persistence.KEPT)
 
 
 async def test_devices_are_changed_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:

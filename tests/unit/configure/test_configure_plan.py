@@ -12,15 +12,16 @@ from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
 from railbed.check.book import CHECK_BOOK
-from railbed.configure.persist import VALUES, PortSettings, network_files, read_unit, read_values, render_unit
+from railbed.configure.persist import VALUES, PortSettings, network_files, read_values
 from railbed.configure.plan import Plan, in_order, make_plan, switch_cut
 from railbed.configure.planned import PlannedFix
 from railbed.configure.render import rendered_files
 from railbed.configure.switchlines import merge_lines
 from railbed.model.cluster import Cluster
-from railbed.model.fix import ConfigStep, FileStep, Fix, Persistence, configure_lines, run
+from railbed.model.fix import ConfigStep, FileStep, Fix, Persistence, as_steps, configure_lines
 from railbed.model.reading import DeviceFacts, Known, Output
 from railbed.model.record import Finding, Verdict
+from railbed.parsing.boot_unit import read_unit, render_unit
 from railbed.probes.boot_config import NETPLAN, UNIT, BootConfig
 from railbed.probes.hostname import Hostname
 from railbed.probes.ip_addr import Address, Addresses
@@ -42,7 +43,7 @@ SYSTEMD = BootConfig(systemd=True)
 
 
 def fix(*apply: str, device: str = "a", persistence: Persistence = Persistence.BOOT, **more: Any) -> Fix:
-    return Fix(device=device, apply=run(*apply), undo=run("undo"), persistence=persistence, **more)
+    return Fix(device=device, apply=as_steps(*apply), undo=as_steps("undo"), persistence=persistence, **more)
 
 
 def finding(check: str, fix: Fix | None, subject: str = "a/eth1", verdict: Verdict = Verdict.FAIL) -> Finding:
@@ -106,8 +107,8 @@ def test_a_dependency_overrides_the_usual_order() -> None:
 
 
 def test_the_whole_device_is_undone_in_the_opposite_order() -> None:
-    first = Fix(device="a", apply=run("1"), undo=run("undo 1a", "undo 1b"), persistence=Persistence.KEPT)
-    second = Fix(device="a", apply=run("2"), undo=run("undo 2"), persistence=Persistence.KEPT)
+    first = Fix(device="a", apply=as_steps("1"), undo=as_steps("undo 1a", "undo 1b"), persistence=Persistence.KEPT)
+    second = Fix(device="a", apply=as_steps("2"), undo=as_steps("undo 2"), persistence=Persistence.KEPT)
     (device,) = plan_of(finding("link_up", first), finding("mtu", second)).devices
     assert list(map(str, device.fix.undo)) == ["undo 2", "undo 1a", "undo 1b"]
 

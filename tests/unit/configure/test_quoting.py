@@ -14,12 +14,12 @@ import pytest
 from tests.support.rulecase import CASES, load_yaml, site_of
 from tests.support.shellwords import Shell
 
-from railbed.bench.exchange import wrap
 from railbed.bench.tool import End, Tool, ToolCall, ToolSettings, all_tools
+from railbed.bench.wrapper import wrap
 from railbed.capture.node import recorder
 from railbed.check.book import CHECK_BOOK
 from railbed.cli.slurm.watchdogs import watchdog_command
-from railbed.configure.persist import PortSettings, network_files, read_unit, render_unit
+from railbed.configure.persist import PortSettings, network_files
 from railbed.configure.plan import DevicePlan, Plan
 from railbed.configure.planned import PlannedFix
 from railbed.configure.render import rendered_files
@@ -30,9 +30,10 @@ from railbed.fleet.node_program import NodeProgram
 from railbed.launch.files.ship import module_command
 from railbed.model.cluster import Cluster, Node, Port, Rail, Training
 from railbed.model.cluster.part import Part
-from railbed.model.fix import FileStep, Fix, Persistence, RunStep, run
+from railbed.model.fix import FileStep, Fix, Persistence, RunStep, as_steps
 from railbed.model.probe import PairTest, pairs_of
 from railbed.model.reading import Known
+from railbed.parsing.boot_unit import read_unit, render_unit
 from railbed.probes.boot_config import UNIT, BootConfig
 from railbed.probes.outputs import all_probes
 from railbed.rules.engine import judge
@@ -327,5 +328,5 @@ def test_a_line_of_a_file_does_not_end_the_here_document(tmp_path: Path, shell: 
 def test_steps_of_a_change_are_framed_as_they_are(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     """What wraps a step for the guard on the device adds no further round of interpretation."""
     monkeypatch.setattr(change, "private_folder", lambda: "true")  # it is that of this machine
-    script = apply_script(run("ip link set dev 'r$(id)' up"), str(shell.folder / "ip"))
+    script = apply_script(as_steps("ip link set dev 'r$(id)' up"), str(shell.folder / "ip"))
     assert shell.calls(script) == [["ip", "link", "set", "dev", "r$(id)", "up"]]

@@ -10,7 +10,7 @@ import pytest
 
 from railbed import clusterfile
 from railbed.discover.build import build, notices
-from railbed.discover.names import free_name
+from railbed.discover.machine import free_name
 from railbed.discover.observation import GPUS, PORTS, RDMA, Observation, ObservedPort, observe
 from railbed.model.cabling import Neighbour
 from railbed.model.cluster import Cluster, Gpu, Login

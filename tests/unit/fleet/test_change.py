@@ -30,9 +30,9 @@ from railbed.fleet.change import (
     guard_script,
     undone_script,
 )
-from railbed.fleet.switch_change import temporarily
+from railbed.fleet.experiment import temporarily
 from railbed.model.events import ChangeStarted
-from railbed.model.fix import FileStep, Fix, Persistence, RunStep, run
+from railbed.model.fix import FileStep, Fix, Persistence, RunStep, as_steps
 from railbed.model.reading import DeviceFacts, Known, Output
 from railbed.probes.ip_link import Link, Links
 from railbed.store.records import to_line
@@ -73,7 +73,7 @@ def on_this_machine(work: Callable[[Fleet], Coroutine[Any, Any, None]]) -> None:
 
 
 def fix(*apply: str, undo: str = ":", files: tuple[FileStep, ...] = ()) -> Fix:
-    return Fix(device="n1", apply=(*run(*apply), *files), undo=run(undo), persistence=Persistence.BOOT)
+    return Fix(device="n1", apply=(*as_steps(*apply), *files), undo=as_steps(undo), persistence=Persistence.BOOT)
 
 
 def end_by_input(shell: subprocess.Popen[bytes]) -> None:
@@ -90,11 +90,11 @@ def test_it_undoes_however_the_shell_ends(
     tmp_path: Path, end: Callable[[subprocess.Popen[bytes]], None], works: bool
 ) -> None:
     mark, made = tmp_path / "mark", tmp_path / "made"
-    undo = run(f"rm {made}" if works else "echo no >&2; exit 1", f"touch {tmp_path}/second")
+    undo = as_steps(f"rm {made}" if works else "echo no >&2; exit 1", f"touch {tmp_path}/second")
     with subprocess.Popen(
         ["sh", "-c", guard_script(undo, str(mark), DAY, holder="a test", alone=True)], start_new_session=True
     ) as shell:
-        subprocess.run(["sh", "-c", apply_script(run(f"touch {made}"), str(mark))], check=True, timeout=30)
+        subprocess.run(["sh", "-c", apply_script(as_steps(f"touch {made}"), str(mark))], check=True, timeout=30)
         assert mark.exists()
         end(shell)
     done = subprocess.run(["sh", "-c", undone_script(str(mark))], capture_output=True, timeout=30, check=False)
@@ -131,7 +131,7 @@ def test_dcb_is_tried_twice(tmp_path: Path, failures: int, code: int, message: s
         f"[ $(wc -l <{calls}) -gt {failures} ] || {{ echo 'Attribute write: Protocol error' >&2; exit 1; }}\n"
     )
     tool.chmod(0o755)
-    script = apply_script(run("dcb pfc set dev eth1 prio-pfc all:off"), str(mark))
+    script = apply_script(as_steps("dcb pfc set dev eth1 prio-pfc all:off"), str(mark))
     variables = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
     done = subprocess.run(["sh", "-c", script], env=variables, capture_output=True, text=True, timeout=30, check=False)
     assert (done.returncode, done.stderr) == (code, message)

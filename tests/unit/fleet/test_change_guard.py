@@ -16,7 +16,7 @@ from tests.unit.fleet.test_change import fix, lock, on_this_machine
 
 from railbed.fleet import Fleet, change
 from railbed.fleet.change import DAY, GUARD_KILLED, NotUndone, apply_script, commit, guard_script, undone_script
-from railbed.model.fix import run
+from railbed.model.fix import as_steps
 
 __all__ = ["lock"]
 HOLDER = "run x-configure"
@@ -41,10 +41,10 @@ def processes(mark: Path) -> dict[int, str]:
 @contextmanager
 def guarded(mark: Path, made: Path) -> Iterator[subprocess.Popen[bytes]]:
     """Start a guard, and make the change that it undoes."""
-    script = guard_script(run(f"rm {made}"), str(mark), DAY, holder=HOLDER, alone=True)
+    script = guard_script(as_steps(f"rm {made}"), str(mark), DAY, holder=HOLDER, alone=True)
     environment = {**os.environ, OWN: str(mark)}
     with subprocess.Popen(["sh", "-c", script], start_new_session=True, env=environment) as shell:
-        subprocess.run(["sh", "-c", apply_script(run(f"touch {made}"), str(mark))], check=True, timeout=30)
+        subprocess.run(["sh", "-c", apply_script(as_steps(f"touch {made}"), str(mark))], check=True, timeout=30)
         try:
             yield shell
         finally:

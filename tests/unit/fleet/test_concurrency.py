@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from railbed.fleet import fleet
-from railbed.fleet.fleet import FIRST, LEAST, AdaptiveLimit, OverloadMonitor
+from railbed.fleet import limit as limits
+from railbed.fleet.limit import FIRST, LEAST, AdaptiveLimit, OverloadMonitor
 
 MOST = 32
 
@@ -26,7 +26,7 @@ class Crowd:
             self.inside += 1
             self.most = max(self.most, self.inside)
             await asyncio.sleep(0)
-            slot.logged_in()
+            slot.note_login()
             await asyncio.sleep(0)
             self.inside -= 1
 
@@ -66,7 +66,7 @@ async def test_who_is_cancelled_takes_no_slot() -> None:
 
 
 async def test_devices_that_let_nobody_in_do_not_hold_up_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fleet, "WAITING_SECONDS", 0.01)
+    monkeypatch.setattr(limits, "WAITING_SECONDS", 0.01)
     limit, never = AdaptiveLimit(MOST), asyncio.Event()
 
     async def dead() -> None:
@@ -81,8 +81,8 @@ async def test_devices_that_let_nobody_in_do_not_hold_up_the_rest(monkeypatch: p
 
 
 async def test_a_busy_machine_knows_that_it_is_late(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fleet, "TICK_SECONDS", 0.001)
-    monkeypatch.setattr(fleet, "MOST_SECONDS", 0.2)
+    monkeypatch.setattr(limits, "TICK_SECONDS", 0.001)
+    monkeypatch.setattr(limits, "MOST_SECONDS", 0.2)
     overload_monitor = OverloadMonitor()
     assert overload_monitor.excuse(0.0) == ""
     overload_monitor.start()

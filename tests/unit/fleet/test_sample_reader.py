@@ -245,7 +245,7 @@ def test_a_peer_is_in_the_layout_once_enough_was_sent_to_it() -> None:
 def test_a_driver_without_counters() -> None:
     for port in ("lo", "no-such-device"):
         driver = ethtool.EthtoolCounters(port, {"rx_prio3_pause"})
-        assert (driver.names, driver.changed()) == ([], False)
+        assert (driver.names, driver.has_changed()) == ([], False)
         driver.close()
 
 
@@ -275,7 +275,7 @@ def test_counters_of_a_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     assert driver.read() == [17, (1 << 63) + 5]
     statistics["rx_prio4_pause"] = 2
     assert driver.read() == [None, None]
-    assert driver.changed()
+    assert driver.has_changed()
     driver.close()
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from railbed import clusterfile
-from railbed.cli.lab_here import lab_here, named_or_here
+from railbed.cli.verbs.lab import lab_here, named_or_here
 from railbed.errors import UsageError
 from railbed.lab import folder
 from railbed.lab.model import Spec, StoredLab

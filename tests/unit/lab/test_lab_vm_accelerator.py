@@ -61,7 +61,7 @@ def prepare(calls: Path, tmp_path: Path) -> Prepare:
 
 
 def accelerator_of(calls: Path) -> str:
-    return state.hardware_of(cache.chosen(calls.with_name("lab"))).accelerator
+    return state.hardware_of(cache.find_saved_machine(calls.with_name("lab"))).accelerator
 
 
 def test_a_kvm_whose_guest_prints_nothing_is_tried_once_for_all_sizes(prepare: Prepare, calls: Path) -> None:

@@ -112,11 +112,11 @@ def test_a_node_that_returned_is_taken_back_once_it_has_settled(monkeypatch: pyt
     nodes = roster("a", "b")
     nodes.mark_lost("b")
     nodes.mark_ready("b", 1234, returned=True)
-    assert nodes.returned() == []
+    assert nodes.list_returned() == []
     clock.now += SETTLE_SECONDS + 0.1
-    assert nodes.returned() == ["b"]
+    assert nodes.list_returned() == ["b"]
     nodes.take_in(nodes.usable)
-    assert nodes.returned() == []
+    assert nodes.list_returned() == []
 
 
 def test_a_node_that_is_reached_again_has_returned(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,7 +127,7 @@ def test_a_node_that_is_reached_again_has_returned(monkeypatch: pytest.MonkeyPat
     assert usable(nodes) == ["a", "b"]
     nodes.mark_reached("c")
     clock.now += SETTLE_SECONDS + 0.1
-    assert (usable(nodes), nodes.returned()) == (["a", "b", "c"], ["c"])
+    assert (usable(nodes), nodes.list_returned()) == (["a", "b", "c"], ["c"])
 
 
 def test_a_node_that_fails_three_times_in_a_row_is_excluded_and_useful_work_between_counts() -> None:

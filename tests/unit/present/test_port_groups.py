@@ -20,7 +20,7 @@ from railbed.cli.screens.configure import ConfigureScreen
 from railbed.cli.screens.text import TextScreen
 from railbed.model import events
 from railbed.model.cluster import Cluster, Node, Port, Rail, Switch, SwitchPort
-from railbed.model.fix import Fix, Persistence, run
+from railbed.model.fix import Fix, Persistence, as_steps
 from railbed.model.record import Change, Finding, Record, Verdict
 from railbed.present.changes import device_groups
 from railbed.present.groups import NameMask, blocks, group_findings, group_of, port_groups
@@ -308,7 +308,7 @@ def test_an_undo_has_no_undo() -> None:
 
 
 def test_check_names_the_command_for_several_fixes() -> None:
-    fix = Fix(device="node1", apply=run("x"), undo=(), persistence=Persistence.KEPT)
+    fix = Fix(device="node1", apply=as_steps("x"), undo=(), persistence=Persistence.KEPT)
     wrong = [finding(f"node1/rail{n}", fix=fix) for n in (0, 1)]
     unfixed, fine = finding("node2"), finding("node2/rail0", verdict=Verdict.OK, fix=fix)
 

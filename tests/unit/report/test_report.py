@@ -122,6 +122,12 @@ def test_every_section_has_a_form() -> None:
     assert len({section.order for section in all_sections()}) == len(all_sections())
 
 
+def test_a_verdict_has_its_colour_in_lists_and_tables() -> None:
+    page = page_of(finding(Verdict.FAIL), finding(Verdict.OK))
+    assert '<span class="mark bad">fail</span>' in page.html
+    assert '<span class="mark good">ok</span>' in page.html
+
+
 def test_an_empty_run_is_a_page_without_plots() -> None:
     page = page_of()
     assert page.sections == ["setup"]

@@ -11,7 +11,6 @@ import pytest
 
 from railbed.cli.verbs.diagnose.show import step_text
 from railbed.diagnose.book import DIAGNOSE_BOOK
-from railbed.diagnose.evidence import Evidence
 from railbed.diagnose.shared.steps import parts_of
 from railbed.errors import UsageError
 from railbed.model import events
@@ -19,6 +18,7 @@ from railbed.model.cluster import Cluster
 from railbed.model.meters import Sample, SeriesKey
 from railbed.model.record import WRONG, Finding, Measurement, Verdict
 from railbed.rules.engine import judge
+from railbed.rules.site import Site
 from railbed.store import OpenRun, open_run
 from railbed.store.series import SeriesWriter
 from railbed.store.timeline import Mark, StepAt, Timeline
@@ -129,9 +129,9 @@ def test_between_two_starts_the_run_was_stopped(run: OpenRun) -> None:
     timeline = Timeline(run.folder)
     assert timeline.starts() == [timeline.start, START + 400]
     nodes = {"node1": {"host": "a"}, "node2": {"host": "b"}}
-    evidence = Evidence(Cluster.model_validate({"name": "lab", "nodes": nodes}), timeline)
-    assert parts_of(evidence) == [(timeline.start, START + 59), (START + 400, START + 459)]
-    wrong = [finding for finding in judge(DIAGNOSE_BOOK, evidence) if finding.verdict in WRONG]
+    site = Site(Cluster.model_validate({"name": "lab", "nodes": nodes}), timeline=timeline)
+    assert parts_of(site) == [(timeline.start, START + 59), (START + 400, START + 459)]
+    wrong = [finding for finding in judge(DIAGNOSE_BOOK, site) if finding.verdict in WRONG]
     assert wrong == []
 
 
@@ -238,7 +238,7 @@ def test_fewer_points_keep_the_extremes(run: OpenRun) -> None:
             if not 2000 <= second < 2100:
                 writer.append(sample(second, 0, memory=10**9 if second == 1234 else 5 if second == 7 else 100))
     timeline = Timeline(run.folder)
-    drawn = timeline.drawn(MEMORY, START, START + 3600, 200)
+    drawn = timeline.draw(MEMORY, START, START + 3600, 200)
     assert len(drawn.times) <= 200
     assert np.nanmax(drawn.high) == 10**9
     assert np.nanmin(drawn.low) == 5
@@ -247,7 +247,7 @@ def test_fewer_points_keep_the_extremes(run: OpenRun) -> None:
     gap = np.isnan(drawn.high)
     assert gap.any()
     assert ((drawn.times[gap] - START > 1990) & (drawn.times[gap] - START < 2110)).all()
-    few = timeline.drawn(MEMORY, START, START + 100, 200)
+    few = timeline.draw(MEMORY, START, START + 100, 200)
     assert len(few.times) == 101
     assert (few.low == few.high).all()
 
@@ -256,7 +256,7 @@ def test_long_spans_are_drawn_from_rollups(run: OpenRun) -> None:
     with SeriesWriter(run.folder) as writer:
         for minute in range(0, 3 * 24 * 60, 5):
             writer.append(sample(60 * minute, 0, memory=10**9 if minute == 1000 else 100))
-    drawn = Timeline(run.folder).drawn(MEMORY, START, START + 3 * 86400, 100)
+    drawn = Timeline(run.folder).draw(MEMORY, START, START + 3 * 86400, 100)
     assert len(drawn.times) <= 100
     assert drawn.high.max() == 10**9
     assert abs(drawn.times[np.argmax(drawn.high)] - START - 60_000) <= 3600

@@ -15,7 +15,7 @@ from tests.support.cli import railbed
 from railbed.errors import UsageError
 from railbed.model import events
 from railbed.model.events.runs import Outcome
-from railbed.model.fix import Fix, Persistence, run
+from railbed.model.fix import Fix, Persistence, as_steps
 from railbed.store import open_run, proof, undo
 from railbed.store.proof import prove
 from railbed.store.undo import (
@@ -41,7 +41,7 @@ def attempt(outcome: Outcome | None, *, undoes: str | None = None, saved: bool =
     with open_run("configure", cluster_name=CLUSTER, cluster_text="") as stored:
         stored.append(events.ChangeStarted(subject="d", message="", run=undoes))
         if saved:
-            save_undo(stored.folder, Fix(device="d", apply=run("true"), undo=(), persistence=Persistence.KEPT))
+            save_undo(stored.folder, Fix(device="d", apply=as_steps("true"), undo=(), persistence=Persistence.KEPT))
         if outcome:
             stored.append(events.DeviceChanged(subject="d", message="", outcome=outcome, run=undoes))
             stored.finish("done", 0)
@@ -136,7 +136,7 @@ def test_an_undo_is_proven_wherever_its_saving_is_cut_short(
 
     monkeypatch.setattr(undo, "prove", step_or_die(proof.prove))
     with suppress(Killed):
-        save_undo(tmp_path / name, Fix(device="e", apply=run("true"), undo=(), persistence=Persistence.KEPT))
+        save_undo(tmp_path / name, Fix(device="e", apply=as_steps("true"), undo=(), persistence=Persistence.KEPT))
     assert "d" in {fix.device for fix in read_undo(tmp_path / name, own=True)}
 
 

@@ -53,7 +53,7 @@ def test_every_package_has_a_wheel_for(target: lock.Target) -> None:
 @pytest.mark.parametrize("target", lock.TARGETS, ids=str)
 def test_all_that_pyproject_asks_for_is_locked_in_a_version_that_it_admits(target: lock.Target) -> None:
     packages = locked_for(target)
-    wanted = lock.wanted(tomllib.loads((ROOT / "pyproject.toml").read_text()))
+    wanted = lock.read_requirements(tomllib.loads((ROOT / "pyproject.toml").read_text()))
     requirements = {Requirement(line) for lines in wanted.values() for line in lines}
     for requirement in requirements:
         if not target.needs(make(requirement.name, marker=str(requirement.marker or ""))):

@@ -68,7 +68,7 @@ def test_changed_and_new_files_are_refused_by_name(tree: Path) -> None:
 
 def test_this_version_has_its_section() -> None:
     assert release.version_of(release.ROOT) == __version__
-    assert list(release.unannounced((release.ROOT / "CHANGELOG.md").read_text(), __version__)) == []
+    assert list(release.find_unannounced((release.ROOT / "CHANGELOG.md").read_text(), __version__)) == []
 
 
 def test_an_archive_with_other_files_is_refused(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir(mode=0o755)
     monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
     monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
-    monkeypatch.setattr(torch_build, "_installed", lambda: "")
+    monkeypatch.setattr(torch_build, "_installed_version", lambda: "")
     return folder
 
 
@@ -51,7 +51,7 @@ def test_without_a_local_build_of_that_version_the_index_has_it(store: Path) -> 
 
 
 def test_an_installed_build_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch_build, "_installed", lambda: "9.9.0+cpu")
+    monkeypatch.setattr(torch_build, "_installed_version", lambda: "9.9.0+cpu")
     monkeypatch.setattr(torch_build, "find_build", pytest.fail)
     assert torch_build.choose(LOCKED) == ("torch 9.9.0+cpu is installed already", ())
 

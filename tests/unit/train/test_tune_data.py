@@ -118,7 +118,7 @@ def test_a_batch_has_targets_for_trained_tokens_and_positions_by_document(base: 
             assert targets[0, index] == wanted
         assert positions[0].tolist() == expected
         assert inputs.shape == (1, length - 1)
-        assert rows.trained([number], 96) == int((targets != IGNORED).sum()) > 0
+        assert rows.count_trained([number], 96) == int((targets != IGNORED).sum()) > 0
     two = rows.batch([0, 1], 96)[0]
     assert two.shape[1] == max(rows.sizes([0, 1])) - 1
 

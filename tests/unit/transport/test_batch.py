@@ -255,6 +255,14 @@ async def test_a_wrong_password_for_sudo_is_an_answer_at_once() -> None:
     assert (output.exit, output.stdout, output.complaint) == (1, b"", "sudo: 1 incorrect password attempt")
 
 
+async def test_a_password_that_sudo_does_not_ask_for_is_no_command(not_root: Path) -> None:
+    """As on a machine that lets the account use sudo without one: it stays in the input."""
+    (not_root / "sudo").write_text('#!/bin/sh\n[ "$4" = -v ] && exit 0\nshift 3\nexec "$@"\n')
+    output = await as_root("echo out", f"touch {not_root}/executed")
+    assert (output.exit, output.stdout, output.stderr) == (0, b"out\n", b"")
+    assert not (not_root / "executed").exists()
+
+
 async def test_what_runs_through_sudo_ends_with_its_shell(not_root: Path) -> None:
     """The lifetime goes through the same pipe as the password."""
     pid_file = not_root / "pid"

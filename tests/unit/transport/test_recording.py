@@ -75,6 +75,13 @@ async def test_what_was_kept_comes_back(tmp_path: Path) -> None:
     assert missing.failure == "is not in the recording"
 
 
+async def test_an_output_may_be_in_the_line_itself(tmp_path: Path) -> None:
+    line = {**LINE, "text": '[{"ifname": "eth0"}]\n'}
+    del line["stdout"]
+    (replayed,) = await replay(recording(tmp_path, line))
+    assert replayed.stdout == b'[{"ifname": "eth0"}]\n'
+
+
 async def test_an_error_comes_back(tmp_path: Path) -> None:
     with OutputRecorder(tmp_path) as recorder:
         recorder.store_error("a", "LoginRefused", "a said no: key \udcff", hint="ask")
@@ -100,7 +107,7 @@ async def test_secrets_stay_out_of_every_file(tmp_path: Path) -> None:
         *[{**LINE, name: value} for name in ("sent", "received") for value in ODD_TIMES],
         *[{**LINE, "exit": value} for value in ODD_EXITS],
         *[{**LINE, "stdout": value} for value in ODD_FILES],
-        *[{**LINE, name: 5} for name in ("key", "command", "truncated", "failure", "stderr")],
+        *[{**LINE, name: 5} for name in ("key", "command", "truncated", "failure", "stderr", "text")],
         {**LINE, "stderr": "\ud800"},
         {"error": 5},
         {"error": "Unreachable", "message": None},

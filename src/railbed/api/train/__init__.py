@@ -2,6 +2,6 @@
 
 Read `verb.py` first.
 
-`request.py` makes the request from a recipe or an earlier run (`earlier.py`); `files.py` writes what belongs to the
-run besides its records; `restarts.py` checks the nodes again when ranks restart.
+`request.py` makes the request from a recipe or an earlier run (`earlier.py`); `restarts.py` checks the nodes again when
+ranks restart.
 """

@@ -32,11 +32,11 @@ class RestartChecks:
 
     async def beside(self, training: AsyncGenerator[Record, None]) -> AsyncGenerator[Record, None]:
         """Yield the records of a training, and the findings after each of its restarts."""
-        async with aclosing(alongside(self._watched(training), self._checked(), what="checking")) as records:
+        async with aclosing(alongside(self._watch(training), self._check(), what="checking")) as records:
             async for record in records:
                 yield record
 
-    async def _watched(self, training: AsyncGenerator[Record, None]) -> AsyncGenerator[Record, None]:
+    async def _watch(self, training: AsyncGenerator[Record, None]) -> AsyncGenerator[Record, None]:
         """Yield the records of a training; the check of its last restart is completed even if it gives up."""
         async with aclosing(training) as records:
             try:
@@ -50,7 +50,7 @@ class RestartChecks:
                 raise
             await self._idle.wait()
 
-    async def _checked(self) -> AsyncGenerator[Record, None]:
+    async def _check(self) -> AsyncGenerator[Record, None]:
         try:
             while True:
                 restart = await self._ended.get()

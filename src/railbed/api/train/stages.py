@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import aclosing, contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 from railbed.api.train.restarts import RestartChecks
 from railbed.check.book import essential_checks, probes_needed, restart_checks
 from railbed.check.changed import LaunchState
 from railbed.check.rules import other_run, rendezvous_free, torch_equal
 from railbed.check.run import check
-from railbed.errors import ToolMissing, UserError
+from railbed.errors import ToolMissing, UserError, os_reason
 from railbed.fleet import Fleet
 from railbed.fleet.sample import sample
 from railbed.launch import fabric
@@ -20,7 +21,11 @@ from railbed.model.cluster import Cluster
 from railbed.model.events.general import progress
 from railbed.model.reading import DeviceFacts
 from railbed.model.record import Finding, Record, Verdict
+from railbed.report.reading.metrics import FILE, as_json, metrics
+from railbed.report.reading.run import read
+from railbed.store import write_atomically
 from railbed.store.find import jobs_in_progress
+from railbed.store.tensorboard import TensorBoardLogs
 from railbed.train.capacity import memory as capacity
 from railbed.train.capacity.fit import require_libraries
 from railbed.train.data import tokenizer
@@ -50,7 +55,7 @@ async def train_on(
         samples = sample(site, fleet, series.take, interval=series.interval, training=request.folder)
         stages = alongside(stages, samples)
     async with aclosing(stages) as records:
-        yield _started(request, series.interval)
+        yield _report_start(request, series.interval)
         async for record in records:
             ending.add_record(record)
             yield record
@@ -59,7 +64,7 @@ async def train_on(
         yield fell_short
 
 
-def _started(request: TrainRequest, interval: float) -> events.TrainingStarted:
+def _report_start(request: TrainRequest, interval: float) -> events.TrainingStarted:
     return events.TrainingStarted(
         subject=request.run,
         run=request.run,
@@ -78,7 +83,7 @@ async def _stages(
     """Check, estimate, train. The check also reads what the others need: each round to the nodes takes a while."""
     known: dict[str, DeviceFacts] = {}
     if not unchecked and len(site.nodes) > 1:
-        async with aclosing(_checked(site, fleet, known)) as findings:
+        async with aclosing(_check_nodes(site, fleet, known)) as findings:
             async for record in findings:
                 yield record
     if not unchecked:
@@ -94,7 +99,7 @@ async def _stages(
             yield _readable(record, request)
 
 
-async def _checked(site: Cluster, fleet: Fleet, known: dict[str, DeviceFacts]) -> AsyncGenerator[Record, None]:
+async def _check_nodes(site: Cluster, fleet: Fleet, known: dict[str, DeviceFacts]) -> AsyncGenerator[Record, None]:
     """Check what training needs; nodes that do not answer are left to the launch, which can do without them.
 
     `known` gets the facts of every node.
@@ -132,3 +137,23 @@ def _readable(record: Record, request: TrainRequest) -> Record:
         case events.TextSampled(tokens=generated) if request.tokens and generated is not None:
             return replace(record, text=tokenizer.decode_tokens(request.tokens, generated))
     return record
+
+
+@contextmanager
+def training_files(run: Path, *, series: RunSeries, warn: Callable[[str], None]) -> Iterator[Callable[[Record], None]]:
+    """Store samples, log the records, and write the metrics when the run has ended, normally or not.
+
+    `warn` gets a sentence about a file that cannot be written; it does not change how the run ended.
+    """
+    logs = TensorBoardLogs(run)
+    try:
+        with series.store_in(run):
+            yield logs.take
+    finally:
+        logs.close()
+        if logs.problem:
+            warn(logs.problem)
+        try:
+            write_atomically(run / FILE, as_json(metrics(read(run))), mode=0o600)
+        except OSError as error:
+            warn(f"{run / FILE} could not be written: {os_reason(error)}")

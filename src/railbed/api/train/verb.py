@@ -14,9 +14,8 @@ from railbed.api.running import Invocation
 from railbed.api.stored import Run, folder_of
 from railbed.api.stream import RecordStream
 from railbed.api.train.earlier import earlier_run, own_cluster, require_common_node
-from railbed.api.train.files import training_files
 from railbed.api.train.request import continuing, request_of, with_placement
-from railbed.api.train.stages import train_on
+from railbed.api.train.stages import train_on, training_files
 from railbed.errors import UsageError
 from railbed.fleet import Fleet
 from railbed.model.cluster import Cluster

@@ -76,7 +76,7 @@ def capture(
         yield _nothing
 
     def work(fleet: Fleet) -> AsyncGenerator[Record, None]:
-        return _recorded(site, fleet, request, folders[0] / RAW, traffic=traffic, stop=stop or asyncio.Event())
+        return _record_ports(site, fleet, request, folders[0] / RAW, traffic=traffic, stop=stop or asyncio.Event())
 
     words = ["capture", *(["--with", stream] if stream else []), *cluster_words(cluster)]
     return RecordStream(Invocation(verb="capture", cluster=site, work=work, beside=beside), reach, store, words)
@@ -142,7 +142,7 @@ def _names(files: Sequence[Path]) -> list[str]:
     return short if len(set(short)) == len(short) else [str(path) for path in files]
 
 
-async def _recorded(
+async def _record_ports(
     cluster: Cluster,
     fleet: Fleet,
     request: CaptureRequest,

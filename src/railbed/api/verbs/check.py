@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
 from functools import partial
+from pathlib import Path
 from typing import Any, Literal
 
 from railbed.api.clusters import ClusterLike, cluster_of, cluster_words
@@ -14,13 +15,18 @@ from railbed.api.stream import RecordStream
 from railbed.api.tally import conclude_check
 from railbed.catalog import choose
 from railbed.check.book import CHECK_BOOK, usual_checks, without_subject
+from railbed.check.checklist import ChecklistItem, list_boxes
 from railbed.check.run import check as check_nodes
 from railbed.fleet import Fleet
-from railbed.model.record import Record
+from railbed.model.cluster import Cluster
+from railbed.model.record import Finding, Record
 from railbed.probes.outputs import all_probes
 from railbed.rules.rule import Rule
-from railbed.store import Store
+from railbed.store import Store, is_own_folder, list_runs, read_records
 from railbed.store.find import jobs_in_progress
+
+MOST_RUNS = 50
+"""Runs in which findings for a list to tick are looked for."""
 
 
 def check(
@@ -73,6 +79,43 @@ def check(
     decide = partial(conclude_check, without_subject=reason)
     invocation = Invocation(verb="check", cluster=site, work=work, decide=decide)
     return RecordStream(invocation, reach, store, words)
+
+
+def checklist(
+    cluster: ClusterLike = None,
+    *,
+    rules: Sequence[str] = (),
+    reach: Reach | None = None,
+    store: Store | None = None,
+) -> list[ChecklistItem]:
+    """Return a list to tick while a cluster is brought up: what a person does by hand, and what `check` judges.
+
+    Nothing is read from devices: the newest checks of the cluster in the folder of runs decide what is ticked.
+    """
+    site = cluster_of(cluster, reach or Reach())
+    named = [rule_named(name) for name in rules]
+    return list_boxes(site, _newest_findings(site, (store or Store()).folder), named)
+
+
+def _newest_findings(cluster: Cluster, folder: Path) -> list[Finding]:
+    """Return the newest findings about a cluster; what `configure` judged afterwards is newer than the check before."""
+    newest: dict[tuple[str, str], list[Finding]] = {}
+    judged: set[str] = set()
+    runs = [run for run in list_runs(folder) if run.verb in ("check", "configure") and run.cluster == cluster.name]
+    for run in runs[:MOST_RUNS]:
+        if run.status != "done" or not is_own_folder(folder / run.id):
+            continue
+        of_run: dict[tuple[str, str], list[Finding]] = {}
+        for finding in _findings_of(folder / run.id):
+            of_run.setdefault((finding.check, finding.subject), []).append(finding)
+        newest = {**{key: same for key, same in of_run.items() if key[0] not in judged}, **newest}
+        # A check judges every subject of its rules; configure may have judged only the devices that it changed.
+        judged |= {check for check, _ in of_run} if run.verb == "check" else set()
+    return [finding for same in newest.values() for finding in same]
+
+
+def _findings_of(folder: Path) -> Iterator[Finding]:
+    return (record for record in read_records(folder, Finding) if isinstance(record, Finding))
 
 
 def rule_named(name: str) -> Rule[Any]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from railbed.api.clusters import ClusterLike, cluster_words, required_cluster
 from railbed.api.exits import DEVICE, FOUND
-from railbed.api.reach import Reach
+from railbed.api.reach import Confirm, Reach
 from railbed.api.running import Invocation, Work
 from railbed.api.stored import Run, folder_of
 from railbed.api.stream import RecordStream
@@ -27,9 +27,6 @@ from railbed.model.cluster import Cluster
 from railbed.model.text import plural
 from railbed.store import NEWEST, Store
 from railbed.transport.base import targets_of
-
-Confirm = Callable[[str], bool | Awaitable[bool]]
-"""Gets the question that the command asks, once the changes have been yielded, and returns whether to go on."""
 
 
 def configure(

@@ -12,12 +12,12 @@ from railbed.api.kinds import SAMPLED
 from railbed.api.stored import Run, folder_of
 from railbed.catalog import choose
 from railbed.diagnose.book import DIAGNOSE_BOOK
-from railbed.diagnose.evidence import Evidence
 from railbed.errors import ClusterFileError, UsageError
 from railbed.model.cluster import Cluster
 from railbed.model.record import Finding
 from railbed.present.wording import advise
 from railbed.rules.engine import judge
+from railbed.rules.site import Site
 from railbed.store import NEWEST, Store
 from railbed.store.find import cluster_to_read
 from railbed.store.timeline import Timeline
@@ -59,8 +59,8 @@ def verdicts_of(folder: Path, timeline: Timeline, *, rules: Sequence[str] = ()) 
     """Return the verdicts about a run, with commands that can be pasted as they are."""
     listing = f"the rules are {', '.join(DIAGNOSE_BOOK.rules)}"
     chosen = [choose(DIAGNOSE_BOOK.rules, name, kind="rule", listing=listing) for name in rules] or None
-    findings = judge(DIAGNOSE_BOOK, Evidence(_cluster(folder), timeline), chosen)
-    return list(_addressed(findings, timeline.summary.id, cluster_file_of(timeline.summary.arguments)))
+    findings = judge(DIAGNOSE_BOOK, Site(_cluster(folder), timeline=timeline), chosen)
+    return list(_complete_remedies(findings, timeline.summary.id, cluster_file_of(timeline.summary.arguments)))
 
 
 def cluster_file_of(arguments: Sequence[str]) -> Path | None:
@@ -84,7 +84,7 @@ def _cluster(folder: Path) -> Cluster:
         ) from error
 
 
-def _addressed(findings: Iterable[Finding], run: str, file: Path | None) -> Iterable[Finding]:
+def _complete_remedies(findings: Iterable[Finding], run: str, file: Path | None) -> Iterable[Finding]:
     for finding in findings:
         record = advise(replace(finding, remedy=finding.remedy.replace(" RUN`", f" {run}`")), file)
         if isinstance(record, Finding):

@@ -71,7 +71,7 @@ def generate(
     def work(fleet: Fleet) -> AsyncGenerator[Record, None]:
         return answers.noting(model.cluster, request, fleet)
 
-    invocation = Invocation(verb="generate", cluster=model.cluster, work=work, closing=answers.unfinished)
+    invocation = Invocation(verb="generate", cluster=model.cluster, work=work, closing=answers.list_unfinished)
     words = ["generate", model_words(source), *(word for text in texts for word in ("--prompt", text))]
     return RecordStream(invocation, reach, store, [*words, *cluster_words(cluster)])
 
@@ -94,7 +94,7 @@ class _Answers:
                         self._pieces.pop((prompt, when), None)
                 yield record
 
-    def unfinished(self) -> Iterator[Record]:
+    def list_unfinished(self) -> Iterator[Record]:
         """Yield the answers that were interrupted."""
         for (prompt, when), pieces in self._pieces.items():
             if prompt < len(self.prompts):

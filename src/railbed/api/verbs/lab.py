@@ -99,11 +99,11 @@ class Lab:
         changes that of a node's rails; `refuse` makes the switch refuse the commands that begin with `value`.
         """
         wanted = _fault_of(fault, target, value)
-        return EventStream("lab fault", lambda: self._noted(lambda lab: inflict(lab, wanted)))
+        return EventStream("lab fault", lambda: self._note(lambda lab: inflict(lab, wanted)))
 
     def heal(self, target: str | None = None) -> EventStream:
         """Undo the faults of a node, a rail, the switch or the controller, or all."""
-        return EventStream("lab fault heal", lambda: self._noted(lambda lab: heal(lab, target)))
+        return EventStream("lab fault heal", lambda: self._note(lambda lab: heal(lab, target)))
 
     @property
     def cluster_file(self) -> Path:
@@ -139,7 +139,7 @@ class Lab:
                 if isinstance(lab, LabStatus) and self._name in (None, lab.subject):
                     yield lab
 
-    async def _noted(self, change: Callable[[str], AsyncGenerator[Record, None]]) -> AsyncGenerator[Record, None]:
+    async def _note(self, change: Callable[[str], AsyncGenerator[Record, None]]) -> AsyncGenerator[Record, None]:
         """Change the lab, and note that in the runs in progress on it."""
         lab = folder.chosen_lab(self._name).spec.name
         async with aclosing(change(lab)) as records:

@@ -36,7 +36,7 @@ def watch(
 
     @contextmanager
     def beside(run: Path) -> Iterator[Callable[[Record], None]]:
-        with series.stored_in(run):
+        with series.store_in(run):
             yield _nothing
 
     def work(fleet: Fleet) -> AsyncGenerator[Record, None]:

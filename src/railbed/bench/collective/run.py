@@ -1,6 +1,6 @@
-"""railbed's own collective benchmark: all nodes in one job, started by the launcher, with proof that it was one job.
+"""railbed's own collective benchmark: all nodes in one job of the launcher, with proof that it was one job.
 
-The collective benchmark as a job: its ranks, and the records that their messages become.
+It has the ranks of the job, and the records that their messages become.
 """
 
 from __future__ import annotations
@@ -171,12 +171,12 @@ async def collect(
     for engine in dict.fromkeys(step.engine for step in steps):
         own = [step for step in steps if step.engine == engine]
         pending = list(own)
-        yield _begun(pending.pop(0), pace)
+        yield _begin(pending.pop(0), pace)
         try:
             async with aclosing(_run_job(cluster, fleet, ranks, fabric, own)) as records:
                 async for record in records:
                     if pending and isinstance(record, Measurement) and record.labels["test"] == pending[0].test:
-                        yield _begun(pending.pop(0), pace)
+                        yield _begin(pending.pop(0), pace)
                     yield record
         except OnlyRecorded:
             observed = "a recording cannot run a job over all nodes"
@@ -189,7 +189,7 @@ def _ranks_on(node: Node) -> int:
     return ranks_by_default(node) if node.ports else max(LOCAL_RANKS, ranks_by_default(node))
 
 
-def _begun(step: Step, pace: Pace) -> Event:
+def _begin(step: Step, pace: Pace) -> Event:
     """Return the event for the start of an operation; the first of a job includes the start of its ranks."""
     seconds = collective_seconds(step)
     return pace.begin(TrialStarted(subject="all nodes", message=step.test, seconds=seconds), seconds)
@@ -232,7 +232,7 @@ async def _supervise(
         async with aclosing(supervisor.run()) as records:
             async for record in records:
                 if isinstance(record, GenerationFailed):
-                    yield _failed(job, record)
+                    yield _describe_failure(job, record)
                     return
                 if not isinstance(record, GenerationDone | GenerationStarted | NodeUp):
                     yield record
@@ -242,7 +242,7 @@ async def _supervise(
         yield not_measured("cluster", Verdict.UNKNOWN, COLLECTIVES, error.message, error.hint)
 
 
-def _failed(job: CollectiveJob, restart: Event) -> Finding:
+def _describe_failure(job: CollectiveJob, restart: Event) -> Finding:
     """Return the finding for a job that failed: a rank's own error explains more than the end of the rank."""
     subject = restart.subject or "cluster"
     error = next(iter(job.errors.values()), None)

@@ -1,7 +1,4 @@
-"""Run an experiment: two arms in turns, or one arm in each of two visits.
-
-An arm's change as a fix on each device.
-"""
+"""Run an experiment: two arms in turns, or one arm in each of two visits. An arm's change is a fix on each device."""
 
 from __future__ import annotations
 
@@ -27,10 +24,10 @@ from railbed.bench.trials import (
 from railbed.errors import DeviceError
 from railbed.fleet import Fleet
 from railbed.fleet.change import NotChanged, NotUndone
-from railbed.fleet.switch_change import temporarily
+from railbed.fleet.experiment import temporarily
 from railbed.model import events
 from railbed.model.cluster import Cluster
-from railbed.model.fix import Fix, Persistence, run, set_mtu
+from railbed.model.fix import Fix, Persistence, as_steps, set_mtu
 from railbed.model.reading import DeviceFacts, Known
 from railbed.model.record import Event, Record
 from railbed.probes import ip_link
@@ -70,7 +67,7 @@ class ArmChanges:
 
 
 def _fix(node: str, apply: str, undo: str) -> Fix:
-    return Fix(device=node, apply=run(apply), undo=run(undo), persistence=Persistence.BOOT, interrupts=True)
+    return Fix(device=node, apply=as_steps(apply), undo=as_steps(undo), persistence=Persistence.BOOT, interrupts=True)
 
 
 def _mtus(cluster: Cluster, facts: DeviceFacts, node: str, mtu: int) -> Iterator[tuple[str, int, int]]:

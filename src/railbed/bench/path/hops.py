@@ -62,12 +62,12 @@ class Direction:
     @property
     def sent(self) -> Amount:
         """How much the sender's RDMA port sent marked."""
-        return self.marked.sent(self.source, self.source_port)
+        return self.marked.measure_sent(self.source, self.source_port)
 
     @property
     def sent_unmarked(self) -> Amount:
         """How much it sent unmarked."""
-        return self.unmarked.sent(self.source, self.source_port)
+        return self.unmarked.measure_sent(self.source, self.source_port)
 
 
 def judge(direction: Direction) -> Iterator[Finding]:

@@ -55,7 +55,7 @@ class Movement:
     before: Mapping[str, DeviceFacts]
     after: Mapping[str, DeviceFacts]
 
-    def sent(self, node: str, port: Port) -> Amount:
+    def measure_sent(self, node: str, port: Port) -> Amount:
         """Return what the RDMA port of a node sent."""
         words, packets = (self._rdma(node, port, names) for names in (SENT_BYTES, SENT_PACKETS))
         return Amount(bytes=None if words is None else 4 * words, packets=packets)
@@ -86,7 +86,7 @@ class Movement:
                 bandwidth=queue.bandwidth,
                 priority=queue.priority,
                 no_drop=queue.no_drop,
-                counters=_moved(before.queues[group].counters, queue.counters),
+                counters=_count_growth(before.queues[group].counters, queue.counters),
             )
             for group, queue in after.queues.items()
             if group in before.queues
@@ -125,11 +125,11 @@ class Movement:
 
 
 def _first_moved(before: Mapping[str, int], after: Mapping[str, int], names: list[str] | tuple[str, ...]) -> int | None:
-    moved = _moved(before, after)
+    moved = _count_growth(before, after)
     return next((moved[name] for name in names if name in moved), None)
 
 
-def _moved(before: Mapping[str, int], after: Mapping[str, int]) -> dict[str, int]:
+def _count_growth(before: Mapping[str, int], after: Mapping[str, int]) -> dict[str, int]:
     return {name: growth_between(count, after[name]).least for name, count in before.items() if name in after}
 
 
@@ -141,14 +141,14 @@ def _last(facts: DeviceFacts | None, probe: Probe[F]) -> F | None:
 
 def _queues(facts: Mapping[str, DeviceFacts], cable: Cable) -> PortQueues | None:
     known = _last(facts.get(cable.switch), queuing.PROBE)
-    return _named(known.ports, cable) if known else None
+    return _find_port(known.ports, cable) if known else None
 
 
 def _pfc(facts: Mapping[str, DeviceFacts], cable: Cable) -> PortPfc | None:
     known = _last(facts.get(cable.switch), pfc.PROBE)
-    return _named(known.ports, cable) if known else None
+    return _find_port(known.ports, cable) if known else None
 
 
-def _named(ports: Mapping[str, V], cable: Cable) -> V | None:
+def _find_port(ports: Mapping[str, V], cable: Cable) -> V | None:
     wanted = port_key(cable.switch_port.name)
     return next((port for name, port in ports.items() if port_key(name) == wanted), None)

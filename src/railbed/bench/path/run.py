@@ -54,7 +54,7 @@ async def prove_path(cluster: Cluster, fleet: Fleet) -> AsyncGenerator[Record, N
     progress = BenchProgress(site=site, first_port=SUITE.first_port)
     proven = False
     for pairs in rounds(list(cluster.nodes)):
-        schedules = [make_schedule(SUITE, _narrowed(site, pair)) for pair in pairs]
+        schedules = [make_schedule(SUITE, _narrow(site, pair)) for pair in pairs]
         for omitted in dict.fromkeys(part for schedule in schedules for part in schedule.omitted):
             yield replace(omitted_finding(omitted), essential=True)
         for streams in streams_of([trial for schedule in schedules for trial in schedule.trials]):
@@ -72,7 +72,7 @@ def rounds(nodes: Sequence[str]) -> list[list[Pair]]:
     return [pairs, [(nodes[0], nodes[-1])]] if len(nodes) % 2 else [pairs]
 
 
-def _narrowed(site: BenchSite, pair: Pair) -> BenchSite:
+def _narrow(site: BenchSite, pair: Pair) -> BenchSite:
     """Return the site reduced to two nodes."""
     cluster = site.cluster.model_copy(update={"nodes": {name: site.cluster.nodes[name] for name in pair}})
     return replace(site, cluster=cluster, ports=tuple(port for port in site.ports if port.end.node in pair))
@@ -86,12 +86,12 @@ def streams_of(trials: Iterable[Trial]) -> list[Streams]:
         same = together.setdefault((flow.source.rail, flow.forward), {False: [], True: []})
         same[trial.step.marked].append(trial)
     return [
-        Streams(*(_joined(group[marked], number) for marked in (False, True)))
+        Streams(*(_join(group[marked], number) for marked in (False, True)))
         for number, group in enumerate(together.values(), 1)
     ]
 
 
-def _joined(trials: Sequence[Trial], number: int) -> Trial:
+def _join(trials: Sequence[Trial], number: int) -> Trial:
     """Return one trial with the flows of several."""
     marked = trials[0].step.marked
     return replace(

@@ -2,15 +2,16 @@
 
 Read `analyse.py` first.
 
-context  what the cluster file expects of addresses and marks
-views    the packets of a recording, by flow
-ends/        which flows belong together, their clocks, and the same packets at both ends
+results      the types of the results
+context      what the cluster file expects of addresses and marks
+views        the packets of a recording, by flow
+pairing      which flows belong together, and where they were recorded
+clocks       the clocks of recordings, from packets that two of them contain
+journeys     the same packets at both ends: lost, and marked on the way
 sequence     gaps, repeats and order of packet sequence numbers
 answers      acknowledgements, refusals, round trips
-messages     sizes and rates of messages
-marks        DSCP, ECN and priority
+traffic      marks, messages, rates
 checksums    which are wrong, and where they were not computed yet
-reaction     notifications, and the sender's rate before and after
+congestion   moments in which several senders load a receiver; notifications, and the sender's rate before and after
 pauses       pause frames and how long they stopped a priority
-incast       moments in which several senders load a receiver
 """

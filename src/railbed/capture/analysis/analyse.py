@@ -201,7 +201,7 @@ def _incasts(flows: Sequence[RecordedFlow], context: Context, clocks: Sequence[C
     loads: dict[str, list[Load]] = {}
     for flow in flows:
         view = flow.main
-        times = view.clock.aligned(view.view.times())
+        times = view.clock.align(view.view.times())
         load = Load(flow.key.source, times, view.view.column("length"), int(view.view.rows[0]))
         loads.setdefault(flow.key.destination, []).append(load)
     for receiver, of_receiver in sorted(loads.items()):

@@ -39,7 +39,7 @@ class Clock:
     packets: int = 0
     """Packets that the alignment is based on; 0 for the reference."""
 
-    def aligned(self, times: Numbers) -> Numbers:
+    def align(self, times: Numbers) -> Numbers:
         """Return times of this clock as those of the reference."""
         if not self.offset and not self.drift:
             return times

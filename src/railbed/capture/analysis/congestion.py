@@ -1,11 +1,9 @@
 """Congestion: who causes it, and how senders react.
 
-Moments in which several senders load one receiver at once, above the speed of its link if that is known.
+Several senders cause it if they load one receiver at once, above the speed of its link if that is known.
 
-Congestion notifications, and the rate of the sender before and after.
-
-Notifications that follow each other closely are one episode. The rate before is that of the buckets before the first;
-it is compared with the lowest rate until some time after the last.
+Senders react to notifications. Those that follow each other closely are one episode. The rate before is that of the
+buckets before the first; it is compared with the lowest rate until some time after the last.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Both ends of a flow: what was sent, what arrived, with which mark, and what was lost on the way.
 
-The same packets in two recordings of a flow, by sequence number, opcode and occurrence.
+Packets in two recordings are the same by sequence number, opcode and occurrence.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class PacketLabels:
     label: Numbers
     """Sequence number without wrap, and opcode."""
 
-    def shifted(self, turns: int) -> PacketLabels:
+    def shift(self, turns: int) -> PacketLabels:
         """Return the packets with numbers that are some wraps further on."""
         return PacketLabels(self.rows, self.time, self.label + turns * (RANGE << 8)) if turns else self
 
@@ -63,12 +63,12 @@ def align_numbers(sent: PacketLabels, arrived: PacketLabels, offset: float) -> P
     middle = (lowest + highest) // 2
     turns = range(max(lowest, middle - MOST_TURNS), min(highest, middle + MOST_TURNS) + 1)
     if len(turns) <= 1:
-        return arrived.shifted(turns[0] if turns else 0)
+        return arrived.shift(turns[0] if turns else 0)
     order = np.argsort(sent.label, kind="stable")
     ordered, times = sent.label[order], sent.time[order]
     chosen = np.linspace(0, len(arrived.rows) - 1, min(SAMPLES, len(arrived.rows))).astype(np.intp)
-    best = min(turns, key=lambda turn: _distance(ordered, times, arrived.shifted(turn), chosen, offset))
-    return arrived.shifted(best)
+    best = min(turns, key=lambda turn: _distance(ordered, times, arrived.shift(turn), chosen, offset))
+    return arrived.shift(best)
 
 
 def _distance(ordered: Numbers, times: Numbers, arrived: PacketLabels, chosen: Rows, offset: float) -> float:
@@ -211,7 +211,7 @@ def join(sent: View, arrived: View, clocks: tuple[Clock, Clock], answers: Answer
     )
     matched = [_match(first, second, clocks) for first, second in groups]
     window, later = _windows(sent, arrived, clocks, matched)
-    missing = [_unmatched(part.sent, part.left, window) for part in matched]
+    missing = [_find_unmatched(part.sent, part.left, window) for part in matched]
     lost, uncaptured, unresolved = _judge_requests(arrived, matched[0].sent, missing[0], answers)
     surely = arrived.recording.dropped == 0
     others = [part.sent.rows[gone] for part, gone in zip(matched[1:], missing[1:], strict=True)]
@@ -224,7 +224,7 @@ def join(sent: View, arrived: View, clocks: tuple[Clock, Clock], answers: Answer
         lost=np.concatenate((lost, *(others if surely else ()))),
         uncaptured=uncaptured,
         unresolved=unresolved + (0 if surely else sum(len(rows) for rows in others)),
-        unsent=sum(len(_unmatched(part.arrived, part.right, later)) for part in matched),
+        unsent=sum(len(_find_unmatched(part.arrived, part.right, later)) for part in matched),
         notices_sent=notices,
         notices_arrived=min(notices, notices_arrived),
         delay=_delay(matched),
@@ -233,13 +233,13 @@ def join(sent: View, arrived: View, clocks: tuple[Clock, Clock], answers: Answer
 
 
 def _notices(view: View, clock: Clock, window: tuple[int, int]) -> int:
-    times = clock.aligned(view.times(view.notices))
+    times = clock.align(view.times(view.notices))
     return int(((times >= window[0]) & (times <= window[1])).sum())
 
 
 def _match(sent: PacketLabels, arrived: PacketLabels, clocks: tuple[Clock, Clock]) -> _Matched:
-    first = PacketLabels(sent.rows, clocks[0].aligned(sent.time), sent.label)
-    second = PacketLabels(arrived.rows, clocks[1].aligned(arrived.time), arrived.label)
+    first = PacketLabels(sent.rows, clocks[0].align(sent.time), sent.label)
+    second = PacketLabels(arrived.rows, clocks[1].align(arrived.time), arrived.label)
     second = align_numbers(first, second, 0.0)
     left, right = once_in_both(first, second)
     shortest = int((second.time[right] - first.time[left]).min()) if len(left) else 0
@@ -270,7 +270,7 @@ def _windows(
     late = np.concatenate([part.arrived.time[part.right] - part.sent.time[part.left] for part in matched])
     shortest, longest = (max(int(late.min()), 0), max(int(late.max()), 0)) if len(late) else (0, 0)
     here, there = (
-        clock.aligned(np.array(view.recording.span or _extent(view), np.int64)).tolist()
+        clock.align(np.array(view.recording.span or _extent(view), np.int64)).tolist()
         for view, clock in ((sent, clocks[0]), (arrived, clocks[1]))
     )
     start, stop = max(here[0], there[0] - shortest), min(here[1], there[1] - longest)
@@ -282,7 +282,7 @@ def _extent(view: View) -> tuple[int, int]:
     return int(times.min()), int(times.max())
 
 
-def _unmatched(labels: PacketLabels, matched: Rows, window: tuple[int, int]) -> Rows:
+def _find_unmatched(labels: PacketLabels, matched: Rows, window: tuple[int, int]) -> Rows:
     alone = (labels.time >= window[0]) & (labels.time <= window[1])
     alone[matched] = False
     return np.flatnonzero(alone)

@@ -1,12 +1,12 @@
 """Which flows belong together, and where they were recorded.
 
-Which two flows are one connection: a packet names only the queue pair that it goes to, so this is inferred.
+Which two flows are one connection is inferred, since a packet names only the queue pair that it goes to. An answer has
+the sequence number of its request, and comes after it. Two flows between the same addresses belong together if the
+answers of one name requests of the other; where several do, the UDP source port and the smaller distance to the request
+that was sent last decide.
 
-An answer has the sequence number of its request, and comes after it. Two flows between the same addresses belong
-together if the answers of one name requests of the other; where several do, the UDP source port and the smaller
-distance to the request that was sent last decide.
-
-Which address a recording was made at, if nobody says: the closer to the sender, the longer the wait for answers.
+If nobody says at which address a recording was made, round trips do: the closer to the sender, the longer the wait for
+answers.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def partners_of(views: Sequence[View]) -> Mapping[FlowKey, Partner]:
     by_addresses: dict[tuple[str, str], list[View]] = {}
     for view in views:
         by_addresses.setdefault((view.key.source, view.key.destination), []).append(view)
-    partners = dict(_named(views))
+    partners = dict(_name_partners(views))
     for (source, destination), listed in by_addresses.items():
         forward = [view for view in listed if view.key not in partners]
         backward = [view for view in by_addresses.get((destination, source), []) if view.key not in partners]
@@ -106,7 +106,7 @@ def partners_of(views: Sequence[View]) -> Mapping[FlowKey, Partner]:
     return partners
 
 
-def _named(views: Sequence[View]) -> Iterator[tuple[FlowKey, Partner]]:
+def _name_partners(views: Sequence[View]) -> Iterator[tuple[FlowKey, Partner]]:
     """Yield the partners of flows of datagrams, which name the queue pair that sent them."""
     keys = {view.key for view in views}
     for view in views:

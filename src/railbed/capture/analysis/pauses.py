@@ -50,11 +50,11 @@ def pauses_of(recording: Recording, speed: float | None) -> list[Paused]:
             named = is_global if priority is None else ~is_global & (pauses.classes >> priority & 1 == 1)
             rows = np.flatnonzero(own & named)
             if len(rows):
-                totals.append(_paused(recording, priority, rows, speed))
+                totals.append(_measure_pauses(recording, priority, rows, speed))
     return totals
 
 
-def _paused(recording: Recording, priority: int | None, rows: Rows, speed: float | None) -> Paused:
+def _measure_pauses(recording: Recording, priority: int | None, rows: Rows, speed: float | None) -> Paused:
     pauses = recording.packets.pauses
     rows = rows[np.argsort(pauses.time[rows], kind="stable")]
     times, quanta = pauses.time[rows], pauses.quanta[rows, priority or 0].astype(np.int64)

@@ -97,12 +97,12 @@ class RecordedFlow:
     @property
     def start(self) -> int:
         """When the first packet was sent: nanoseconds of the reference clock."""
-        return int(self.main.clock.aligned(self.main.view.times(self.main.view.rows[:1]))[0])
+        return int(self.main.clock.align(self.main.view.times(self.main.view.rows[:1]))[0])
 
     @property
     def stop(self) -> int:
         """When the last packet was sent."""
-        return int(self.main.clock.aligned(self.main.view.times(self.main.view.rows[-1:]))[0])
+        return int(self.main.clock.align(self.main.view.times(self.main.view.rows[-1:]))[0])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,7 +153,7 @@ class Analysis:
     def span(self) -> tuple[int, int] | None:
         """From the first to the last packet: nanoseconds of the reference clock; None without packets."""
         times = [
-            clock.aligned(np.array([column.min(), column.max()], np.int64))
+            clock.align(np.array([column.min(), column.max()], np.int64))
             for recording, clock in zip(self.recordings, self.clocks, strict=True)
             if len(column := recording.packets["time"])
         ]

@@ -1,11 +1,4 @@
-"""What a flow sent: marks, messages, rates.
-
-DSCP, ECN and priority of a flow's packets.
-
-Messages: how many, how large, how fast, by operation.
-
-Bytes and packets over time, in buckets of equal width.
-"""
+"""What a flow sent: DSCP, ECN and priority; messages by operation; bytes and packets over time, in equal buckets."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The blocks of a pcapng file that are not packets.
+"""The blocks of a pcapng file that are not packets, and the comments that packets get.
 
-What to write about which packets: marks, notifications, refusals, losses and repeats, as the analysis found them.
+Comments are about marks, notifications, refusals, losses and repeats, as the analysis found them.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ def comments_of(analysis: Analysis, recording: Recording) -> Comments:
             if view.recording is recording:
                 for bit, rows in _remarks(view):
                     bits[rows] |= np.uint32(1 << bit)
-                repeats[view.sequence.resent_rows] = _repeated(view)
+                repeats[view.sequence.resent_rows] = _find_repeated(view)
         for leg in flow.legs:
             if leg.sent.recording is recording:
                 bits[leg.journey.lost] |= np.uint32(1 << LOST)
@@ -158,7 +158,7 @@ def _remarks(view: FlowView) -> Iterator[tuple[int, Rows]]:
             yield FIRST_NAK + place, view.answers.rows_of(reason)
 
 
-def _repeated(view: FlowView) -> NDArray[np.uint32]:
+def _find_repeated(view: FlowView) -> NDArray[np.uint32]:
     """Return the number of the previous packet with the same sequence number, for each that was sent again."""
     resent, requests = view.sequence.resent_rows, view.view.requests
     numbers = view.recording.packets["number"]

@@ -79,7 +79,7 @@ class FileCursor:
         return False
 
     def _take_in(self, records: Records) -> PacketBatch:
-        time = self.clock.aligned(records.time)
+        time = self.clock.align(records.time)
         number = np.arange(self.numbered + 1, self.numbered + 1 + len(records))
         self.numbered += len(records)
         batch = PacketBatch(records.start, records.captured, records.length, time, records.link, number)

@@ -1,7 +1,4 @@
-"""Write recordings as one file.
-
-Many packets as blocks of a pcapng file at once: one copy for all packets of the same length.
-"""
+"""Write recordings as one file: all packets of the same length with one copy, as blocks of pcapng."""
 
 from __future__ import annotations
 

@@ -1,13 +1,14 @@
 """Read capture files. Read `reader.py` first.
 
-source   the bytes, decompressed while they are read; the part of a file that is in memory
-formats  pcap and pcapng: where packets are, and when they were recorded
-frames, decode, transport, icrc   headers, of many packets at once
-columns    collect the result
-compiled   the same decoding, compiled by numba
-engines    choose between both
-reader     all of it together
-details    every header of single packets
+reader      all of it together
+source      the bytes, decompressed while they are read; the part of a file that is in memory
+formats     pcap and pcapng: where packets are, and when they were recorded
+layers      what both engines decode alike
+decode      the first engine: headers of many packets at once, with numpy;  transport  the headers of InfiniBand
+compiled    the second engine: the same, compiled by numba
+addresses   addresses as small numbers
+columns     chooses an engine, and collects the result
+details     every header of single packets
 """
 
 from railbed.capture.files.details import packet_details, packets_details

@@ -1,9 +1,9 @@
-"""Collect the decoded packets of all chunks.
+"""Collect the decoded packets of all chunks, from one of two engines with the same results.
+
+numpy is always there; numba is faster for large files.
 
 A packet takes 60 bytes here, which is all that is kept of it: columns grow in place. Beside them are the window
 (32 MiB) and the tables of a chunk (about 10 MB). Packets that are not RoCE are only counted.
-
-Two engines with the same results: numpy, which is always there, and numba, which is faster for large files.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Columns:
         self.mirrored += decoded.mirrored
         groups = [*decoded.groups, *(self._add_pauses(records, group) for group in decoded.pauses)]
         if groups:
-            row, columns = _merged(groups)
+            row, columns = _merge(groups)
             columns["number"] = row + (self.total + 1)
             every = len(row) == len(records)
             columns["time"] = records.time if every else records.time[row]
@@ -115,7 +115,7 @@ class Columns:
         return {text: int(self.reasons[reason]) for reason, text in REASON_TEXT.items() if self.reasons[reason]}
 
 
-def _merged(groups: list[Group]) -> Group:
+def _merge(groups: list[Group]) -> Group:
     """Put the packets of all groups into the order of the file."""
     if len(groups) == 1:
         return groups[0]

@@ -237,11 +237,11 @@ class _Frame:
             raise self.leave_out(Reason.MALFORMED)
         self.details["payload"] = payload
         for name in headers:
-            self.details[name] = self.extended(name)
+            self.details[name] = self.extend(name)
         if begin + size <= len(self.data):
             self.icrc(begin, begin + size)
 
-    def extended(self, name: str) -> Details:
+    def extend(self, name: str) -> Details:
         form, fields = FORMS[name]
         if self.position + HEADER_BYTES[name] > len(self.data):
             raise _LeftOut(f"cut off in the {name} header" if fields else "cut off")

@@ -1,8 +1,6 @@
 """What both engines decode alike: numbers of protocols, sizes of headers, reasons to leave a packet out.
 
-Link types: what stands before the IP header in a capture file, by number.
-
-Packets on their way through the layers of headers, all of them at once.
+The link type of a file says what stands before the IP header. Packets pass through the layers of headers all at once.
 """
 
 from __future__ import annotations

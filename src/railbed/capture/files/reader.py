@@ -120,10 +120,10 @@ def file_records(window: FileWindow, path: Path, state: FileState, engine: Engin
         if len(start) < pcap.HEADER:
             raise CaptureFileError(f"{path} ends within the header of the file")
         return _pcap_records(window, path, state, engine)
-    raise _refused(path, start, window.source.problem)
+    raise _explain_refusal(path, start, window.source.problem)
 
 
-def _refused(path: Path, start: bytes, problem: str) -> CaptureFileError:
+def _explain_refusal(path: Path, start: bytes, problem: str) -> CaptureFileError:
     if not start:
         return CaptureFileError(f"{path} cannot be read: {problem}" if problem else f"{path} is empty")
     for magic, name in OTHER_FORMATS.items():

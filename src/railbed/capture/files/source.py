@@ -1,6 +1,6 @@
 """The bytes of a capture file, decompressed while they are read.
 
-The part of a file that is in memory: a buffer that slides over it, with views of every kind at every byte.
+In memory is a part of it: a buffer that slides over the file, with views of every kind at every byte.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """Decode InfiniBand's transport headers of many packets with numpy: base header, extended headers, invariant CRC.
 
-The invariant CRC of many packets at once.
-
-It covers the packet from its IP header (or global route header), with ones for whatever a router changes, behind eight
-bytes of ones for the local header that RoCE lacks.
+The CRC covers the packet from its IP header (or global route header), with ones for whatever a router changes, behind
+eight bytes of ones for the local header that RoCE lacks.
 """
 
 from __future__ import annotations
@@ -45,15 +43,15 @@ IPV6 = Header(48, (1, 2, 3, 7, 46, 47, 52), 0x0F)
 GRH = Header(40, (1, 2, 3, 7, 44), 0x0F)
 
 
-def _advanced(values: NDArray[np.uint32], count: int) -> NDArray[np.uint32]:
+def _advance(values: NDArray[np.uint32], count: int) -> NDArray[np.uint32]:
     """Return the registers after so many bytes of zeros."""
     for _ in range(8 * count):
         values = (values >> np.uint32(1)) ^ np.where(values & np.uint32(1), np.uint32(POLYNOMIAL), np.uint32(0))
     return values
 
 
-_LOWER = _advanced(np.arange(1 << 16, dtype=np.uint32), 4)
-_UPPER = _advanced(np.arange(1 << 16, dtype=np.uint32) << np.uint32(16), 4)
+_LOWER = _advance(np.arange(1 << 16, dtype=np.uint32), 4)
+_UPPER = _advance(np.arange(1 << 16, dtype=np.uint32) << np.uint32(16), 4)
 REGISTER = zlib.crc32(LOCAL_HEADER) ^ 0xFFFFFFFF
 """The register behind the local header."""
 
@@ -61,7 +59,7 @@ REGISTER = zlib.crc32(LOCAL_HEADER) ^ 0xFFFFFFFF
 def register_tables() -> NDArray[np.uint32]:
     """Return the register after each byte and none to three bytes of zeros."""
     every = np.arange(256, dtype=np.uint32)
-    return np.stack([_advanced(every, count) for count in range(1, 5)])
+    return np.stack([_advance(every, count) for count in range(1, 5)])
 
 
 def check(buffer: Buffer, begin: NDArray[np.int64], end: NDArray[np.int64], header: Header) -> NDArray[np.uint8]:

@@ -99,7 +99,7 @@ class Recorder:
     def _record(self) -> None:
         """Follow tcpdump until we are told to stop, then let it end; a port may end earlier."""
         report = time.monotonic() + REPORT_SECONDS
-        while not self._wished(b"s"):
+        while not self._is_wished(b"s"):
             self._serve(report - time.monotonic())
             if time.monotonic() >= report:
                 report += REPORT_SECONDS
@@ -152,10 +152,10 @@ class Recorder:
         self._serve(0.0)
 
     def _await(self, wish: bytes) -> None:
-        while not self._wished(wish):
+        while not self._is_wished(wish):
             self._serve(60.0)
 
-    def _wished(self, wish: bytes) -> bool:
+    def _is_wished(self, wish: bytes) -> bool:
         if wish in self._wishes:
             self._wishes.remove(wish)
             return True

@@ -1,9 +1,8 @@
 """tcpdump as a child: writes a ring of files, reports on standard error, and dies with the recorder.
 
-The private folder of a recording, which disappears with the recorder, whatever ends it.
-
-A janitor, a process of its own, waits until the recorder is gone: it then kills what still writes into the folder, and
-removes it. A folder that outlived a power cut is removed by the next recorder: nobody holds its lock.
+The files are in a private folder, which disappears with the recorder, whatever ends it. A janitor, a process of its
+own, waits until the recorder is gone: it then kills what still writes into the folder, and removes it. A folder that
+outlived a power cut is removed by the next recorder: nobody holds its lock.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ def judge(path: PathView) -> Iterator[Judgement]:
     views = [flow.main for flow in path.connections if flow.main.end != "receiver"]
     if not views:
         raise NotJudged(f"packets from {path.sender} were recorded only where they arrive")
-    unanswered = [(view, rows) for view in views if len(rows := _unanswered(view))]
+    unanswered = [(view, rows) for view in views if len(rows := _find_unanswered(view))]
     if unanswered:
         view, rows = max(unanswered, key=lambda pair: len(pair[1]))
         yield fail(
@@ -52,7 +52,7 @@ def judge(path: PathView) -> Iterator[Judgement]:
         )
 
 
-def _unanswered(view: FlowView) -> Rows:
+def _find_unanswered(view: FlowView) -> Rows:
     """Return the copies of the packet that was sent most often without an answer to it or to a later one."""
     requests = view.view.requests
     open_from = view.answers.acknowledged_to if view.answers else 0

@@ -38,7 +38,7 @@ def judge(cluster: ClusterView) -> Iterator[Judgement]:
     nodes: dict[str, list[bool]] = {}
     unmarked: list[tuple[FlowView, Rows]] = []
     for port in ports_of(cluster.analysis):
-        wrong = _unmarked(port, expected)
+        wrong = _find_unmarked(port, expected)
         if wrong is not None:
             nodes.setdefault(cluster.context.node(port.address), []).append(not wrong)
             unmarked += wrong[:1]
@@ -54,7 +54,7 @@ def judge(cluster: ClusterView) -> Iterator[Judgement]:
         )
 
 
-def _unmarked(port: SenderView, expected: int | None) -> list[tuple[FlowView, Rows]] | None:
+def _find_unmarked(port: SenderView, expected: int | None) -> list[tuple[FlowView, Rows]] | None:
     """Return the packets that are not marked, if they are more than a few; None if the port sends no requests."""
     try:
         views = sent_marks(port)

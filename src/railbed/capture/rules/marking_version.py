@@ -12,7 +12,8 @@ it does not cross a router.
 Fix
 ---
 Choose a GID of the type RoCE v2: `railbed check gid_rocev2 gid_index_equal`; `NCCL_IB_GID_INDEX`, or `-x` for
-perftest.
+perftest. If `gid_rocev2` warns that a card of the rail has only v1 (ConnectX-3 without Pro), no setting helps: v1 works
+on one cable or subnet, without DSCP and ECN.
 
 Source
 ------

@@ -40,7 +40,7 @@ def judge(path: PathView) -> Iterator[Judgement]:
     if not measured:
         raise Absent(f"no message from {path.sender} to {path.receiver} is larger than a packet")
     flow, smallest = min(measured, key=lambda pair: pair[1])
-    expected, reason = _expected(path)
+    expected, reason = _expect(path)
     if smallest < expected:
         yield warn(
             f"full packets hold {smallest:,} bytes",
@@ -50,7 +50,7 @@ def judge(path: PathView) -> Iterator[Judgement]:
         )
 
 
-def _expected(path: PathView) -> tuple[int, str]:
+def _expect(path: PathView) -> tuple[int, str]:
     places = [path.context.place(address) for address in (path.source, path.destination)]
     limits = [place.mtu for place in places if place and place.mtu]
     if limits:

@@ -83,6 +83,7 @@ RULE = Rule(
     name="address_unique",
     title="no duplicate rail address",
     scope="cluster",
+    stage="rail",
     needs=(ip_addr.PROBE,),
     judge=judge,
     unless=_unless,

@@ -57,6 +57,7 @@ RULE = Rule(
     name="cable_mtu",
     title="the switch passes the nodes' packets",
     scope="cable",
+    stage="switch",
     needs=(ip_link.PROBE, interface.PROBE, version.PROBE),
     judge=judge,
     doc=__doc__,

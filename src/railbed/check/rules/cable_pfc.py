@@ -55,11 +55,11 @@ def _compare(cable: CableView, here: tuple[int, ...] | str, there: tuple[int, ..
         return unknown(expected=EXPECTED, observed=here)
     if not here and not there:
         return skip("neither end pauses: see pfc and switch_pfc", expected=EXPECTED)
-    observed = f"{_named(here)} here, {_named(there)} at {cable.switch_port.subject}"
+    observed = f"{_list_priorities(here)} here, {_list_priorities(there)} at {cable.switch_port.subject}"
     return (ok if here == there else fail)(expected=EXPECTED, observed=observed)
 
 
-def _named(priorities: tuple[int, ...]) -> str:
+def _list_priorities(priorities: tuple[int, ...]) -> str:
     return f"priority {', '.join(map(str, priorities))}" if priorities else "none"
 
 
@@ -71,6 +71,7 @@ RULE = Rule(
     name="cable_pfc",
     title="same PFC priorities at both ends of a cable",
     scope="cable",
+    stage="switch",
     needs=(dcb_pfc.PROBE, mlnx_qos.PROBE, pfc.PROBE, *CARD_PROBES),
     judge=judge,
     unless=_unless,

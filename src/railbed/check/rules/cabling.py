@@ -25,11 +25,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from railbed.model.cabling import Cable, Neighbour, partner_of
+from railbed.model.cabling import Cable, Neighbour, far_end, partner_of
 from railbed.model.cluster import Port
 from railbed.probes import ip_link, lldp
 from railbed.rules.judgement import Judgement, fail, ok, unknown, warn
-from railbed.rules.rule import Rule
+from railbed.rules.rule import HandStep, Rule
 from railbed.rules.site import PortView
 
 RIGHT, OTHER_NAME, WRONG = "right", "right port of a device with another name", "wrong"
@@ -37,8 +37,8 @@ RIGHT, OTHER_NAME, WRONG = "right", "right port of a device with another name", 
 
 def judge(port: PortView) -> Iterator[Judgement]:
     """Compare the neighbour with the file."""
-    cluster = port.node.site.cluster
-    cable = port.node.site.cabling.of_node(port.node.name, port.port)
+    cluster = port.site.cluster
+    cable = port.site.cabling.of_node(port.node.name, port.port)
     partner = partner_of(cluster, port.node.name, port.port)
     neighbours = port.read(lldp.PROBE).interfaces.get(port.port.netdev, ())
     if cable:
@@ -68,20 +68,20 @@ def _best(expected: str, neighbours: Sequence[Neighbour], matches: Sequence[str]
 def _match_switch(neighbour: Neighbour, port: PortView, cable: Cable) -> str:
     if not neighbour.is_port(cable.switch_port.name):
         return WRONG
-    host = port.node.site.cluster.switches[cable.switch].host
+    host = port.site.cluster.switches[cable.switch].host
     return RIGHT if neighbour.is_device(cable.switch, host) else OTHER_NAME
 
 
 def _match_node(neighbour: Neighbour, port: PortView, name: str, peer: Port) -> str:
     """Identify a node by its name and interface, or by the MAC address that the peer reports."""
-    other = next((node for node in port.node.site.nodes if node.name == name), None)
+    other = port.site.nodes_by_name.get(name)
     links = other.try_read(ip_link.PROBE) if other else None
     link = links.links.get(peer.netdev) if links else None
     if link and link.address and neighbour.port_type == "mac":
         return RIGHT if link.address.lower() == neighbour.port.lower() else WRONG
     if peer.netdev not in (neighbour.port, neighbour.port_description):
         return WRONG
-    host = port.node.site.cluster.nodes[name].host
+    host = port.site.cluster.nodes[name].host
     return RIGHT if neighbour.is_device(name, host) else OTHER_NAME
 
 
@@ -90,17 +90,29 @@ def _describe(neighbour: Neighbour) -> str:
 
 
 def _unless(port: PortView) -> str:
-    site, name = port.node.site, port.node.name
+    site, name = port.site, port.node.name
     is_cabled = site.cabling.of_node(name, port.port) or partner_of(site.cluster, name, port.port)
     return "" if is_cabled else "the cluster file names no switch port for it"
+
+
+def _by_hand(port: PortView) -> Iterator[HandStep]:
+    """One step for a cable between two nodes, whichever end is looked at."""
+    cluster = port.node.site.cluster
+    if partner := partner_of(cluster, port.node.name, port.port):
+        ends = sorted((port.subject, f"{partner[0]}/{partner[1].netdev}"))
+        yield HandStep(port.subject, f"connect {ends[0]} to {ends[1]}")
+    else:
+        yield HandStep(port.subject, f"plug its cable into {far_end(cluster, port.node.name, port.port)}")
 
 
 RULE = Rule(
     name="cabling",
     title="cables as in the cluster file",
     scope="port",
+    stage="cabling",
     needs=(lldp.PROBE, ip_link.PROBE),
     judge=judge,
+    by_hand=_by_hand,
     unless=_unless,
     doc=__doc__,
 )

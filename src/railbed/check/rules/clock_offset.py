@@ -94,16 +94,16 @@ def _median(offsets: list[Interval]) -> Interval:
 
 def _judge_offset(name: str, difference: Interval) -> Judgement:
     if difference.least > FAIL_SECONDS:
-        return fail(subject=name, expected=EXPECTED, observed=_proven(difference), remedy=REMEDY)
+        return fail(subject=name, expected=EXPECTED, observed=_describe(difference), remedy=REMEDY)
     if difference.least > WARN_SECONDS:
-        return warn(subject=name, expected=EXPECTED, observed=_proven(difference), remedy=REMEDY)
+        return warn(subject=name, expected=EXPECTED, observed=_describe(difference), remedy=REMEDY)
     if difference.most > FAIL_SECONDS:
         slow = f"inconclusive: the answer took {difference.high - difference.low:.1f} s"
         return unknown(subject=name, expected=EXPECTED, observed=slow)
     return ok(subject=name, expected=EXPECTED, observed=f"at most {difference.most:.3f} s apart")
 
 
-def _proven(difference: Interval) -> str:
+def _describe(difference: Interval) -> str:
     return f"{difference.least:.2f} s {'ahead' if difference.low > 0 else 'behind'}, or more"
 
 

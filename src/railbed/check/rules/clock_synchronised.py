@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.model.fix import Fix, Persistence, run
+from railbed.model.fix import Fix, Persistence, as_steps
 from railbed.probes import clock_sync
 from railbed.rules.judgement import Judgement, ok, unknown, warn
 from railbed.rules.rule import Rule
@@ -49,8 +49,8 @@ def judge(node: NodeView) -> Iterator[Judgement]:
 def _fix(node: NodeView) -> Fix:
     return Fix(
         device=node.name,
-        apply=run("timedatectl set-ntp true"),
-        undo=run("timedatectl set-ntp false"),
+        apply=as_steps("timedatectl set-ntp true"),
+        undo=as_steps("timedatectl set-ntp false"),
         persistence=Persistence.KEPT,
     )
 

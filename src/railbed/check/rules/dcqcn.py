@@ -35,7 +35,7 @@ from railbed.check.shared.buffers import (
 )
 from railbed.check.shared.card import CARD_PROBES
 from railbed.check.shared.port import first_of, no_ecn, no_rdma, rdma_name
-from railbed.model.fix import Fix, Persistence, run, write_value
+from railbed.model.fix import Fix, Persistence, as_steps, write_value
 from railbed.probes import infiniband_counters
 from railbed.probes.dcqcn import Ecn
 from railbed.rules.judgement import Judgement, fail, ok, unknown
@@ -76,8 +76,8 @@ def _switches(port: PortView, ecn: Ecn, folder: str, expected: str) -> Judgement
 def _fix(port: PortView, files: Sequence[str]) -> Fix:
     return Fix(
         device=port.node.name,
-        apply=run(*(write_value(1, file) for file in files)),
-        undo=run(*(write_value(0, file) for file in files)),
+        apply=as_steps(*(write_value(1, file) for file in files)),
+        undo=as_steps(*(write_value(0, file) for file in files)),
         persistence=Persistence.BOOT,
     )
 

@@ -69,6 +69,7 @@ RULE = Rule(
     name="driver_equal",
     title="equal driver and firmware on a rail",
     scope="rail",
+    stage="card",
     needs=(ethtool_driver.PROBE,),
     judge=judge,
     unless=_unless,

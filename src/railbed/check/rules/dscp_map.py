@@ -3,6 +3,7 @@
 What
 ----
 `dcb app` (or the dscp2prio table of `mlnx_qos`) maps the policy's DSCP to the policy's priority, and to no other.
+The next boot restores it: it is a warning if it is right now, but nothing sets it at boot.
 
 Why
 ---
@@ -24,9 +25,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from railbed.check.shared.boot import BOOT_PROBES, survives, unit_after_boot
 from railbed.check.shared.card import CARD_PROBES, Ability, card_of
 from railbed.check.shared.port import common_value, first_of, follow_rail, no_lossless, no_rdma
-from railbed.check.shared.qos import dscp_priorities, set_dscp
+from railbed.check.shared.qos import dcb_has, dscp_priorities, set_dscp
 from railbed.model.fix import Fix
 from railbed.probes import dcb_app, mlnx_qos
 from railbed.rules.judgement import Judgement, fail, ok, skip, unknown
@@ -48,12 +50,24 @@ def judge(port: PortView) -> Iterator[Judgement]:
         return
     mapped = sorted(set(priorities.get(dscp, ())))
     if mapped == [priority]:
-        yield ok(expected=expected, observed=f"DSCP {dscp} to priority {priority}")
+        right = ok(expected=expected, observed=f"DSCP {dscp} to priority {priority}")
+        yield right if _is_default(port) else _after_boot(port, right, mapped)
     elif mapped:
         named = " and ".join(str(number) for number in mapped)
         yield fail(expected=expected, observed=f"DSCP {dscp} to priority {named}", fix=_fix(port, mapped))
     else:
         yield fail(expected=expected, observed=f"DSCP {dscp} is not mapped", fix=_fix(port, mapped))
+
+
+def _is_default(port: PortView) -> bool:
+    """Whether cards that trust DSCP map it like that unless something else is set."""
+    has_entries = dcb_has(port, port.node.try_read(dcb_app.PROBE))
+    return not has_entries and port.policy.priority == port.policy.dscp >> 3
+
+
+def _after_boot(port: PortView, right: Judgement, mapped: list[int]) -> Judgement:
+    fix = set_dscp(port, mapped)
+    return survives(right, unit_after_boot(port, RULE.name, fix, "qos"), fix)
 
 
 def _fix(port: PortView, mapped: list[int]) -> Fix:
@@ -73,7 +87,7 @@ RULE = Rule(
     name="dscp_map",
     title="DSCP mapped to the policy's priority",
     scope="port",
-    needs=(dcb_app.PROBE, mlnx_qos.PROBE, *CARD_PROBES),
+    needs=(dcb_app.PROBE, mlnx_qos.PROBE, *CARD_PROBES, *BOOT_PROBES),
     judge=judge,
     unless=first_of(no_rdma, no_lossless),
     doc=__doc__,

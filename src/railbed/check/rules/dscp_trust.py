@@ -4,6 +4,7 @@ What
 ----
 `mlnx_qos` shows trust state `dscp`. With the inbox driver, an entry `dscp-prio` in `dcb app` implies it: mlx5 changes
 to DSCP trust with the first entry, and back with the last.
+The next boot restores it: it is a warning if it is right now, but nothing sets it at boot.
 
 Why
 ---
@@ -25,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from railbed.check.shared.boot import BOOT_PROBES, survives, unit_after_boot
 from railbed.check.shared.card import CARD_PROBES, Ability, Card, card_of
 from railbed.check.shared.port import first_of, no_lossless, no_rdma
 from railbed.check.shared.qos import dscp_priorities, ofed_qos, trust_dscp
@@ -44,14 +46,15 @@ def judge(port: PortView) -> Iterator[Judgement]:
         return
     qos = ofed_qos(port)
     if qos and qos.trust == "dscp":
-        yield ok(expected=expected, observed="trust dscp")
+        right, fix = ok(expected=expected, observed="trust dscp"), trust_dscp(port, "dscp")
+        yield survives(right, unit_after_boot(port, RULE.name, fix, "qos"), fix)
     elif qos and qos.trust:
         yield fail(expected=expected, observed=f"trust {qos.trust}", fix=trust_dscp(port, qos.trust))
     else:
-        yield _implied(port, card, expected)
+        yield _infer_trust(port, card, expected)
 
 
-def _implied(port: PortView, card: Card, expected: str) -> Judgement:
+def _infer_trust(port: PortView, card: Card, expected: str) -> Judgement:
     entries = dscp_priorities(port)
     if isinstance(entries, str):
         return unknown(expected=expected, observed=entries)
@@ -66,7 +69,7 @@ RULE = Rule(
     name="dscp_trust",
     title="the card trusts DSCP",
     scope="port",
-    needs=(mlnx_qos.PROBE, dcb_app.PROBE, *CARD_PROBES),
+    needs=(mlnx_qos.PROBE, dcb_app.PROBE, *CARD_PROBES, *BOOT_PROBES),
     judge=judge,
     unless=first_of(no_rdma, no_lossless),
     doc=__doc__,

@@ -64,7 +64,7 @@ def _cnp_priority(port: PortView) -> int | None:
 
 def _problems(classes: Classes, lossless: int, cnp: int | None) -> Iterator[str]:
     own = classes.prio_tc[lossless]
-    if others := [str(priority) for priority in classes.carried(own) if priority != lossless]:
+    if others := [str(priority) for priority in classes.list_priorities(own) if priority != lossless]:
         yield f"priority {lossless} shares class {own} with {', '.join(others)}"
     if classes.algorithms[own] != "ets":
         yield f"class {own} of priority {lossless} is {classes.algorithms[own]}"

@@ -30,7 +30,7 @@ from dataclasses import replace
 from railbed.check.shared.card import CARD_PROBES, Ability, card_of
 from railbed.check.shared.port import no_interface
 from railbed.check.shared.qos import pfc_priorities, set_pfc
-from railbed.model.fix import Fix, Persistence, run
+from railbed.model.fix import Fix, Persistence, as_steps
 from railbed.probes import dcb_pfc, ethtool_driver, ethtool_pause, mlnx_qos
 from railbed.probes.ethtool_pause import PauseSettings
 from railbed.rules.judgement import Judgement, fail, ok, skip
@@ -80,8 +80,8 @@ def _turn_off(port: PortView, pause: PauseSettings, *, after: tuple[str, ...]) -
     settings = " ".join(f"{name} {'on' if on else 'off'}" for name, on in earlier.items() if on is not None)
     return Fix(
         device=port.node.name,
-        apply=run(f"{command} autoneg off rx off tx off"),
-        undo=run(f"{command} {settings}"),
+        apply=as_steps(f"{command} autoneg off rx off tx off"),
+        undo=as_steps(f"{command} {settings}"),
         persistence=Persistence.BOOT,
         interrupts=True,
         after=after,

@@ -26,10 +26,10 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
-from railbed.model.fix import Fix, Persistence, run
+from railbed.model.fix import Fix, Persistence, as_steps
 from railbed.probes import cpu
 from railbed.rules.judgement import Judgement, ok, skip, unknown, warn
-from railbed.rules.rule import Rule
+from railbed.rules.rule import HandStep, Rule
 from railbed.rules.site import NodeView
 
 EXPECTED = "governor performance"
@@ -59,8 +59,8 @@ def _command(governor: str) -> str:
 def _fix(node: NodeView, before: str) -> Fix:
     return Fix(
         device=node.name,
-        apply=run(_command("performance")),
-        undo=run(_command(before)),
+        apply=as_steps(_command("performance")),
+        undo=as_steps(_command(before)),
         persistence=Persistence.BOOT,
     )
 
@@ -71,12 +71,20 @@ def _nothing_to_see(facts: cpu.Cpu) -> Judgement:
     return unknown(expected=EXPECTED, observed="no frequency control visible; the firmware may control it")
 
 
+def _by_hand(node: NodeView) -> Iterator[HandStep]:
+    yield HandStep(
+        node.name, "set the power profile to maximum performance in the BIOS (of a VM: on its host)", proven=False
+    )
+
+
 RULE = Rule(
     name="governor",
     title="processors at full speed",
     scope="node",
+    stage="BIOS",
     needs=(cpu.PROBE,),
     judge=judge,
+    by_hand=_by_hand,
     doc=__doc__,
     rank=60,
 )

@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from railbed.check.shared.port import gpu_obstacle
-from railbed.model.fix import Fix, Persistence, run
+from railbed.model.fix import Fix, Persistence, as_steps
 from railbed.model.text import plural
 from railbed.probes import gpu
 from railbed.rules.judgement import Judgement, fail, ok, skip, unknown, warn
@@ -71,8 +71,8 @@ def _fix(node: NodeView, cards: list[gpu.InstalledGpu]) -> Fix:
 
     return Fix(
         device=node.name,
-        apply=run(command(1)),
-        undo=run(command(0)),
+        apply=as_steps(command(1)),
+        undo=as_steps(command(0)),
         persistence=Persistence.KEPT,
         note="reboot for it to take effect",
     )

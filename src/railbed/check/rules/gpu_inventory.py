@@ -28,7 +28,7 @@ from collections.abc import Iterable, Iterator
 from railbed.model.cluster import Gpu
 from railbed.probes import gpu
 from railbed.rules.judgement import Judgement, fail, ok, skip, warn
-from railbed.rules.rule import Rule
+from railbed.rules.rule import HandStep, Rule
 from railbed.rules.site import NodeView
 
 TOLERANCE = 0.1
@@ -75,11 +75,20 @@ def _words(names: Iterable[str]) -> str:
     return ", ".join(f"{count} x {name}" for name, count in Counter(names).items())
 
 
+def _by_hand(node: NodeView) -> Iterator[HandStep]:
+    if node.node.gpus:
+        yield HandStep(
+            node.name, "seat its GPUs, plug in their power cables, and turn on Above 4G Decoding in the BIOS"
+        )
+
+
 RULE = Rule(
     name="gpu_inventory",
     title="GPUs as in the cluster file",
     scope="node",
+    stage="BIOS",
     needs=(gpu.PROBE,),
     judge=judge,
+    by_hand=_by_hand,
     doc=__doc__,
 )

@@ -61,6 +61,7 @@ RULE = Rule(
     name="gpu_nic_affinity",
     title="each RDMA card has a GPU on its socket",
     scope="port",
+    stage="BIOS",
     needs=(gpu.PROBE, gpu_topology.PROBE),
     judge=judge,
     unless=no_rdma,

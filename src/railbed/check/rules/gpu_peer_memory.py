@@ -71,6 +71,7 @@ RULE = Rule(
     name="gpu_peer_memory",
     title="GPUDirect RDMA is available",
     scope="node",
+    stage="card",
     needs=(gpu.PROBE, modules.PROBE, os_release.PROBE),
     judge=judge,
     unless=no_rdma_on_node,

@@ -27,7 +27,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 
 from railbed.check.shared.nodes import gather, too_few
-from railbed.model.fix import Fix, Persistence, run
+from railbed.model.fix import Fix, Persistence, as_steps
 from railbed.model.text import plural
 from railbed.probes import hostname
 from railbed.rules.judgement import Judgement, fail, ok
@@ -71,8 +71,8 @@ def _is_of(node: str, name: str) -> bool:
 def _fix(node: str, before: str) -> Fix:
     return Fix(
         device=node,
-        apply=run(f"hostnamectl set-hostname -- {shlex.quote(node)}"),
-        undo=run(f"hostnamectl set-hostname -- {shlex.quote(before)}"),
+        apply=as_steps(f"hostnamectl set-hostname -- {shlex.quote(node)}"),
+        undo=as_steps(f"hostnamectl set-hostname -- {shlex.quote(before)}"),
         persistence=Persistence.KEPT,
     )
 

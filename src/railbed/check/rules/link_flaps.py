@@ -68,6 +68,7 @@ RULE = Rule(
     name="link_flaps",
     title="links stay up",
     scope="port",
+    stage="cabling",
     needs=(ip_link.PROBE, ethtool_stats.PROBE),
     judge=judge,
     doc=__doc__,

@@ -25,7 +25,7 @@ import shlex
 from collections.abc import Iterator
 
 from railbed.check.shared.port import common_value, no_interface, write_at_rail
-from railbed.model.fix import Fix, Persistence, run
+from railbed.model.fix import Fix, Persistence, as_steps
 from railbed.probes import ethtool, ethtool_driver, ip_link
 from railbed.rules.judgement import Judgement, fail, ok, skip, unknown, warn
 from railbed.rules.rule import Rule
@@ -48,7 +48,7 @@ def judge(port: PortView) -> Iterator[Judgement]:
     elif settings.speed_mbps is None:
         yield _without_speed(port, expected)
     else:
-        yield _compared(port, wanted, settings.speed_mbps / 1000, expected)
+        yield _compare(port, wanted, settings.speed_mbps / 1000, expected)
 
 
 def _half_duplex(port: PortView, settings: ethtool.EthernetSettings, expected: str) -> Judgement:
@@ -58,15 +58,15 @@ def _half_duplex(port: PortView, settings: ethtool.EthernetSettings, expected: s
         return fail(expected=expected, observed="half duplex", remedy=f"{command} on, at both ends")
     fix = Fix(
         device=port.node.name,
-        apply=run(f"{command} on"),
-        undo=run(f"{command} off speed {settings.speed_mbps} duplex half"),
+        apply=as_steps(f"{command} on"),
+        undo=as_steps(f"{command} off speed {settings.speed_mbps} duplex half"),
         persistence=Persistence.NETWORK,
         interrupts=True,
     )
     return fail(expected=expected, observed="half duplex", fix=fix)
 
 
-def _compared(port: PortView, wanted: float, speed: float, expected: str) -> Judgement:
+def _compare(port: PortView, wanted: float, speed: float, expected: str) -> Judgement:
     observed = f"{speed:g} Gb/s"
     edit = f"if that is right, {write_at_rail(port, 'speed', f'{speed:g}')}"
     if speed < wanted:
@@ -101,6 +101,7 @@ RULE = Rule(
     name="link_speed",
     title="link speed as in the cluster file",
     scope="port",
+    stage="cabling",
     needs=(ethtool.PROBE, ethtool_driver.PROBE, ip_link.PROBE),
     judge=judge,
     doc=__doc__,

@@ -24,11 +24,12 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
-from railbed.model.fix import Fix, Persistence, run
+from railbed.model.cabling import far_end
+from railbed.model.fix import Fix, Persistence, as_steps
 from railbed.present.changed import NO_LINK
 from railbed.probes import ip_link
 from railbed.rules.judgement import Judgement, fail, ok
-from railbed.rules.rule import Rule
+from railbed.rules.rule import HandStep, Rule
 from railbed.rules.site import PortView
 
 
@@ -61,18 +62,26 @@ def _fix(port: PortView) -> Fix:
     command = f"ip link set dev {shlex.quote(port.port.netdev)}"
     return Fix(
         device=port.node.name,
-        apply=run(f"{command} up"),
-        undo=run(f"{command} down"),
+        apply=as_steps(f"{command} up"),
+        undo=as_steps(f"{command} down"),
         persistence=Persistence.NETWORK,
     )
+
+
+def _by_hand(port: PortView) -> Iterator[HandStep]:
+    """A cable that the file has is a step of `cabling`."""
+    if not far_end(port.node.site.cluster, port.node.name, port.port):
+        yield HandStep(port.subject, f"plug in its cable to {port.port.rail}; the link light comes on")
 
 
 RULE = Rule(
     name="link_up",
     title="rail interfaces are up",
     scope="port",
+    stage="cabling",
     needs=(ip_link.PROBE,),
     judge=judge,
+    by_hand=_by_hand,
     doc=__doc__,
     rank=80,
     essential=True,

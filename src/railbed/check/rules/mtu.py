@@ -2,7 +2,8 @@
 
 What
 ----
-`ip link` shows, on every interface that is on a rail, the rail's `mtu`, or the policy's `host_mtu` if it has none.
+`ip link` shows, on every interface that is on a rail, the rail's `mtu`, or the policy's `host_mtu` if it has none; and
+the next boot restores it. It is a warning if the MTU is right now, but stored nowhere, or if another is stored.
 
 Why
 ---
@@ -25,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from railbed.check.shared.boot import BOOT_PROBES, mtu_after_boot, survives
 from railbed.check.shared.port import common_value, write_at_rail
 from railbed.model.fix import Fix, set_mtu
 from railbed.probes import ip_link
@@ -49,7 +51,9 @@ def judge(port: PortView) -> Iterator[Judgement]:
         remedy = "" if fix else _edit(port, link.mtu)
         yield fail(expected=expected, observed=f"MTU {link.mtu}", fix=fix, remedy=remedy)
     else:
-        yield ok(expected=expected, observed=f"MTU {link.mtu}")
+        right = ok(expected=expected, observed=f"MTU {link.mtu}")
+        fix = set_mtu(port.node.name, [(netdev, link.mtu, wanted)])
+        yield survives(right, mtu_after_boot(port, RULE.name, fix), fix)
 
 
 def _fix(port: PortView, mtu: int) -> Fix | None:
@@ -79,7 +83,7 @@ RULE = Rule(
     name="mtu",
     title="MTU as in the cluster file",
     scope="port",
-    needs=(ip_link.PROBE,),
+    needs=(ip_link.PROBE, *BOOT_PROBES),
     judge=judge,
     doc=__doc__,
     rank=90,

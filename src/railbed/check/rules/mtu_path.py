@@ -49,9 +49,9 @@ def judge(port: PortView) -> Iterator[Judgement]:
     """Gather the outcomes of the pings to each peer; one finding lists all failures."""
     mtu = port.mtu
     own, excess = _pings(port)
-    up = port.node.site.names
+    up = port.site.nodes_by_name
     results = {}
-    for name, peer in _tested(port, own):
+    for name, peer in _list_peers(port, own):
         small = own.get((peer.address, ping_mtu.small_size(peer.address)))
         result = _result(small, own.get((peer.address, mtu)), mtu)
         # The rule `reachable` reports a node that does not even answer SSH once; its peers do not repeat it.
@@ -68,9 +68,9 @@ def _pings(port: PortView) -> tuple[Pings, str]:
     return own, again.load.excess if again and again.load else ""
 
 
-def _tested(port: PortView, own: Pings) -> list[tuple[str, Port]]:
+def _list_peers(port: PortView, own: Pings) -> list[tuple[str, Port]]:
     """Return the peers that are to be tested, and others that were tested as well."""
-    pairs, name = port.node.site.pairs, port.node.name
+    pairs, name = port.site.pairs, port.node.name
     wanted = {pair.peer_port.address for pair in pairs.of(name) if pair.port == port.port}
     return pairs.peers_at(name, port.port, wanted.union(address for address, _ in own))
 
@@ -124,6 +124,7 @@ RULE = Rule(
     name="mtu_path",
     title="full-size packets reach the peers",
     scope="port",
+    stage="rail",
     needs=(ping_mtu.PROBE,),
     judge=judge,
     unless=no_peer,

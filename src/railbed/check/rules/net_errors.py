@@ -63,9 +63,9 @@ def judge(port: PortView) -> Iterator[Judgement]:
         f"{name} {count} (+{growth.get(name, 0)})" for name, count in after.items() if count and _is_of_interest(name)
     )
     if errors:
-        yield fail(expected=EXPECTED, observed=_listed(errors), evidence=evidence)
+        yield fail(expected=EXPECTED, observed=_describe_growth(errors), evidence=evidence)
     elif drops:
-        yield warn(expected=EXPECTED, observed=_listed(drops), remedy=DROPS_REMEDY, evidence=evidence)
+        yield warn(expected=EXPECTED, observed=_describe_growth(drops), remedy=DROPS_REMEDY, evidence=evidence)
     else:
         # From here on the driver's counters are required: without them the interface cannot be known to be fine.
         port.node.outputs(ethtool_stats.PROBE)
@@ -81,7 +81,7 @@ def _is_of_interest(name: str) -> bool:
     return is_error(name) or is_drop(name)
 
 
-def _listed(growth: dict[str, int]) -> str:
+def _describe_growth(growth: dict[str, int]) -> str:
     return some([f"{name} +{count}" for name, count in growth.items()], 2)
 
 
@@ -105,6 +105,7 @@ RULE = Rule(
     name="net_errors",
     title="no growing error counters",
     scope="port",
+    stage="cabling",
     needs=(ip_link.PROBE, ethtool_stats.PROBE),
     judge=judge,
     doc=__doc__,

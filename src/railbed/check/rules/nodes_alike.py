@@ -65,6 +65,7 @@ RULE = Rule(
     name="nodes_alike",
     title="similar processors and memory on all nodes",
     scope="cluster",
+    stage="BIOS",
     needs=(cpu.PROBE, memory.PROBE),
     judge=judge,
     doc=__doc__,

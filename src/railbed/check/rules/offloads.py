@@ -27,7 +27,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 
 from railbed.check.shared.port import no_interface
-from railbed.model.fix import Fix, Persistence, run
+from railbed.model.fix import Fix, Persistence, as_steps
 from railbed.probes import ethtool_features
 from railbed.rules.judgement import Judgement, ok, skip, warn
 from railbed.rules.rule import Rule
@@ -65,7 +65,12 @@ def _fix(port: PortView, flags: Sequence[str]) -> Fix:
     def command(state: str) -> str:
         return f"ethtool -K {shlex.quote(port.port.netdev)} {' '.join(f'{flag} {state}' for flag in flags)}"
 
-    return Fix(device=port.node.name, apply=run(command("on")), undo=run(command("off")), persistence=Persistence.BOOT)
+    return Fix(
+        device=port.node.name,
+        apply=as_steps(command("on")),
+        undo=as_steps(command("off")),
+        persistence=Persistence.BOOT,
+    )
 
 
 RULE = Rule(

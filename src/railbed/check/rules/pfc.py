@@ -3,6 +3,7 @@
 What
 ----
 `dcb pfc` (or `mlnx_qos`) shows PFC on exactly the no-drop priority of the policy, on every RDMA interface of a rail.
+The next boot restores it: it is a warning if it is right now, but nothing sets it at boot.
 
 Why
 ---
@@ -24,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from railbed.check.shared.boot import BOOT_PROBES, survives, unit_after_boot
 from railbed.check.shared.card import CARD_PROBES, Ability, card_of
 from railbed.check.shared.port import common_value, first_of, follow_rail, no_pfc, no_rdma
 from railbed.check.shared.qos import pfc_priorities, set_pfc
@@ -45,7 +47,8 @@ def judge(port: PortView) -> Iterator[Judgement]:
     if isinstance(enabled, str):
         yield unknown(expected=expected, observed=enabled, remedy="in a VM, PFC is set on the host that owns the card")
     elif enabled == (port.policy.priority,):
-        yield ok(expected=expected, observed=f"PFC on priority {port.policy.priority}")
+        right, fix = ok(expected=expected, observed=f"PFC on priority {enabled[0]}"), set_pfc(port, enabled, enabled)
+        yield survives(right, unit_after_boot(port, RULE.name, fix, "qos"), fix)
     else:
         named = " and ".join(str(priority) for priority in enabled)
         yield fail(
@@ -73,7 +76,7 @@ RULE = Rule(
     name="pfc",
     title="PFC on the policy's priority",
     scope="port",
-    needs=(dcb_pfc.PROBE, mlnx_qos.PROBE, *CARD_PROBES),
+    needs=(dcb_pfc.PROBE, mlnx_qos.PROBE, *CARD_PROBES, *BOOT_PROBES),
     judge=judge,
     unless=first_of(no_rdma, no_pfc),
     doc=__doc__,

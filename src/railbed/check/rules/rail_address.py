@@ -3,7 +3,8 @@
 What
 ----
 `ip addr` shows the address of the cluster file on its interface, with the prefix length of the rail's subnet, and on
-no other interface of the node.
+no other interface of the node; and the next boot restores it. It is a warning if the address is right now, but stored
+nowhere, or leased by DHCP, which may lease another one next time, or if another address is stored.
 
 Why
 ---
@@ -25,13 +26,17 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
+from dataclasses import replace
 
+from railbed.check.shared.boot import BOOT_PROBES, address_after_boot, survives
 from railbed.check.shared.port import some
-from railbed.model.fix import Fix, Persistence, RunStep, Step, run
+from railbed.model.fix import Fix, Persistence, RunStep, Step, as_steps
 from railbed.probes import ip_addr
 from railbed.rules.judgement import Judgement, fail, ok
-from railbed.rules.rule import Rule
+from railbed.rules.rule import HandStep, Rule
 from railbed.rules.site import PortView
+
+LEASED = "the DHCP client stays on: reserve the address in the DHCP server, or it may lease it to another machine"
 
 
 def judge(port: PortView) -> Iterator[Judgement]:
@@ -63,7 +68,10 @@ def judge(port: PortView) -> Iterator[Judgement]:
             fix=_fix(port, add=expected, remove=f"{address}/{here.prefix}"),
         )
     else:
-        yield ok(expected=expected, observed=f"{address}/{here.prefix}")
+        right = ok(expected=expected, observed=f"{address}/{here.prefix}")
+        fix = _fix(port, add=expected)
+        later = address_after_boot(port, RULE.name, fix)
+        yield survives(right, later, replace(fix, note=LEASED) if later.is_lease else fix)
 
 
 def _fix(port: PortView, *, add: str = "", remove: str = "", netdev: str = "") -> Fix:
@@ -71,7 +79,7 @@ def _fix(port: PortView, *, add: str = "", remove: str = "", netdev: str = "") -
     netdev = shlex.quote(netdev or port.port.netdev)
 
     def steps(new: str, old: str) -> tuple[Step, ...]:
-        adding = run(f"ip addr replace {new} dev {netdev}") if new else ()
+        adding = as_steps(f"ip addr replace {new} dev {netdev}") if new else ()
         return adding + ((_removal(old, netdev),) if old else ())
 
     return Fix(
@@ -89,12 +97,20 @@ def _removal(address: str, netdev: str) -> RunStep:
     return RunStep(command=f"ip addr del {address} dev {netdev}", only_if=present)
 
 
+def _by_hand(port: PortView) -> Iterator[HandStep]:
+    if port.rail.subnet:
+        text = f"reserve {port.rail.subnet} for {port.port.rail}: no DHCP server and no other network uses it"
+        yield HandStep(port.subject, text, proven=False)
+
+
 RULE = Rule(
     name="rail_address",
     title="rail address on its interface",
     scope="port",
-    needs=(ip_addr.PROBE,),
+    stage="rail",
+    needs=(ip_addr.PROBE, *BOOT_PROBES),
     judge=judge,
+    by_hand=_by_hand,
     doc=__doc__,
     rank=100,
     essential=True,

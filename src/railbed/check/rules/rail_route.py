@@ -40,7 +40,7 @@ MOST_PEERS = 64
 def judge(port: PortView) -> Iterator[Judgement]:
     """Follow the routes to all peers and report the first that is wrong."""
     netdev = port.port.netdev
-    peers = list(islice(port.node.site.cluster.peers(port.node.name, port.port), MOST_PEERS))
+    peers = list(islice(port.site.cluster.peers(port.node.name, port.port), MOST_PEERS))
     tables = port.read(ip_route.PROBE).tables
     wrong = [(name, peer) for name, peer in peers if netdev not in _devices(tables, ip_route.MAIN, peer)]
     expected = f"routes to {plural(len(peers), 'peer')} through {netdev}"
@@ -70,6 +70,7 @@ RULE = Rule(
     name="rail_route",
     title="routes to the peers through the rail",
     scope="port",
+    stage="rail",
     needs=(ip_route.PROBE,),
     judge=judge,
     unless=no_peer,

@@ -98,6 +98,7 @@ RULE = Rule(
     name="rails_distinct",
     title="rails in different subnets",
     scope="cluster",
+    stage="rail",
     needs=(ip_addr.PROBE,),
     judge=judge,
     unless=_unless,

@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from railbed.check.shared.card import CARD_PROBES, Ability, card_of
-from railbed.check.shared.port import by_value, rdma_ports, read_ports, unread_findings
+from railbed.check.shared.port import by_value, rdma_ports, read_ports, report_unread
 from railbed.model.text import plural
 from railbed.probes import infiniband
 from railbed.probes.infiniband import RdmaDevice, RdmaDevices
@@ -42,7 +42,7 @@ def judge(rail: RailView) -> Iterator[Judgement]:
     """Compare boards first, then the firmware of equal boards."""
     hardware = [port for port in rdma_ports(rail) if not card_of(port).lacks(Ability.FIRMWARE)]
     read, unread = read_ports(hardware, infiniband.PROBE)
-    yield from unread_findings(unread, infiniband.PROBE, EXPECTED)
+    yield from report_unread(unread, EXPECTED)
     devices = {port.subject: device for port, facts in read if (device := _device(port, facts))}
     if len(devices) < 2:
         if not unread:
@@ -79,6 +79,7 @@ RULE = Rule(
     name="rdma_firmware_equal",
     title="one firmware on the rail",
     scope="rail",
+    stage="card",
     needs=CARD_PROBES,
     judge=judge,
     unless=_unless,

@@ -25,13 +25,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from railbed.model.cluster import Switch
+from railbed.model.cluster import LOCAL_HOST, Switch
 from railbed.model.reading import DeviceFacts
 from railbed.rules.judgement import Judgement, fail, ok, skip, unknown
-from railbed.rules.rule import Rule
+from railbed.rules.rule import HandStep, Rule
 from railbed.rules.site import Site
 
 EXPECTED = "an answer"
+LOG_IN = "log in once with `ssh {login}`, and compare the fingerprint of its host key"
 
 
 def judge(site: Site) -> Iterator[Judgement]:
@@ -68,12 +69,25 @@ def _judge_node(name: str, facts: DeviceFacts | None) -> Judgement:
     return ok(subject=name, expected=EXPECTED, observed="answers")
 
 
+def _by_hand(site: Site) -> Iterator[HandStep]:
+    for name, node in site.cluster.nodes.items():
+        if node.host != LOCAL_HOST:
+            yield HandStep(name, f"switch it on; {LOG_IN.format(login='USER@HOST')}")
+    for name, switch in site.cluster.switches.items():
+        if switch.host is not None:
+            user = switch.login.over(site.cluster.login).user
+            login = f"{user}@{switch.host}" if user else switch.host
+            yield HandStep(name, f"switch it on; {LOG_IN.format(login=login)}")
+
+
 RULE = Rule(
     name="reachable",
     title="every node answers",
     scope="cluster",
+    stage="power",
     needs=(),
     judge=judge,
+    by_hand=_by_hand,
     doc=__doc__,
     essential=True,
 )

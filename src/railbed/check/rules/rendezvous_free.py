@@ -85,6 +85,7 @@ RULE = Rule(
     name="rendezvous_free",
     title="rendezvous port is free",
     scope="node",
+    stage="environment",
     needs=(listening.PROBE, agents.PROBE),
     judge=judge,
     unless=_unless,

@@ -43,7 +43,7 @@ def judge(node: NodeView) -> Iterator[Judgement]:
     port = rendezvous.port_to_try(node.site.cluster)
     wanted = {pair.peer for pair in node.site.pairs.of(node.name)}
     attempts, excess = _attempts(node)
-    up = node.site.names
+    up = node.site.nodes_by_name
     tried = {name: attempt for name, attempt in attempts.items() if _counts(attempt, up)}
     closed = {name: WORDS[attempt.outcome] for name, attempt in tried.items() if attempt.outcome in WORDS}
     failed = [name for name, attempt in tried.items() if attempt.outcome == "failed"]
@@ -86,6 +86,7 @@ RULE = Rule(
     name="rendezvous_reachable",
     title="the peers' rendezvous port is reachable",
     scope="node",
+    stage="rail",
     needs=(rendezvous.PROBE,),
     judge=judge,
     unless=_unless,

@@ -3,6 +3,7 @@
 What
 ----
 RDMA-CM's default ToS (configfs), or OFED's global traffic class, is the policy's: DSCP 26 with ECT(0) is 106.
+The next boot restores it: it is a warning if it is right now, but nothing sets it at boot.
 
 Why
 ---
@@ -26,9 +27,10 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
+from railbed.check.shared.boot import BOOT_PROBES, survives, unit_after_boot
 from railbed.check.shared.card import CARD_PROBES, card_of
 from railbed.check.shared.port import first_of, no_lossless, no_rdma, rdma_name, set_value
-from railbed.model.fix import Fix, Persistence, RunStep, run, write_value
+from railbed.model.fix import Fix, Persistence, RunStep, as_steps, write_value
 from railbed.probes import modules, roce_tos
 from railbed.probes.roce_tos import Tos
 from railbed.rules.judgement import Judgement, ok, skip, unknown, warn
@@ -46,17 +48,22 @@ def judge(port: PortView) -> Iterator[Judgement]:
     if card.infiniband_link or card.family in ("siw", "iwarp"):
         yield skip("not RoCE: no traffic class by default", expected=expected)
         return
+    if card.roce_v1:
+        yield skip("RoCE v1 on this rail: its packets have no traffic class that a switch reads", expected=expected)
+        return
     tos = port.read(roce_tos.PROBE).ports.get(rdma_name(port), Tos())
     if tos.global_tclass == wanted:
-        yield ok(expected=expected, observed=f"global traffic class {wanted}")
+        right = ok(expected=expected, observed=f"global traffic class {wanted}")
+        fix = set_value(port, _global_file(port), before=wanted, after=wanted)
+        yield survives(right, unit_after_boot(port, RULE.name, fix, "tos"), fix)
     elif tos.global_tclass is not None:
-        file = f"/sys/class/infiniband/{port.port.rdma}/tc/{port.port.rdma_port}/traffic_class"
-        fix = set_value(port, file, before=tos.global_tclass, after=wanted)
+        fix = set_value(port, _global_file(port), before=tos.global_tclass, after=wanted)
         yield warn(expected=expected, observed=f"global traffic class {tos.global_tclass}", fix=fix)
     elif tos.cm_tos is None:
         yield _without_folder(port, expected)
     elif tos.cm_tos == wanted:
-        yield ok(expected=expected, observed=f"RDMA-CM ToS {wanted} (NCCL needs NCCL_IB_TC)")
+        right, fix = ok(expected=expected, observed=f"RDMA-CM ToS {wanted} (NCCL needs NCCL_IB_TC)"), _with_folder(port)
+        yield survives(right, unit_after_boot(port, RULE.name, fix, "tos"), fix) if wanted else right
     else:
         fix = set_value(port, _file(port), before=tos.cm_tos, after=wanted, note=_note(port))
         yield warn(expected=expected, observed=f"RDMA-CM ToS {tos.cm_tos}", fix=fix)
@@ -77,7 +84,7 @@ def _without_folder(port: PortView, expected: str) -> Judgement:
     )
 
 
-def _with_folder(port: PortView, after: tuple[str, ...]) -> Fix:
+def _with_folder(port: PortView, after: tuple[str, ...] = ()) -> Fix:
     """Create the device's folder and write the value; undoing writes the kernel's default and removes the folder.
 
     The kernel keeps the value of a port when the folder is removed. Both ports of a card share the folder, and each is
@@ -87,12 +94,16 @@ def _with_folder(port: PortView, after: tuple[str, ...]) -> Fix:
     restore = f"mkdir -p {folder} && {write_value(0, file)} && rmdir {folder}"
     return Fix(
         device=port.node.name,
-        apply=run(f"mkdir -p {folder}", write_value(port.policy.traffic_class, file)),
+        apply=as_steps(f"mkdir -p {folder}", write_value(port.policy.traffic_class, file)),
         undo=(RunStep(command=restore, only_if=f"[ -d {CONFIGFS} ]"),),
         persistence=Persistence.BOOT,
         after=after,
         note=_note(port),
     )
+
+
+def _global_file(port: PortView) -> str:
+    return f"/sys/class/infiniband/{port.port.rdma}/tc/{port.port.rdma_port}/traffic_class"
 
 
 def _file(port: PortView) -> str:
@@ -107,7 +118,7 @@ RULE = Rule(
     name="roce_tos",
     title="default traffic class of RDMA",
     scope="port",
-    needs=(roce_tos.PROBE, modules.PROBE, *CARD_PROBES),
+    needs=(roce_tos.PROBE, modules.PROBE, *CARD_PROBES, *BOOT_PROBES),
     judge=judge,
     unless=first_of(no_rdma, no_lossless),
     doc=__doc__,

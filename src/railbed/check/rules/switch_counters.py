@@ -51,15 +51,15 @@ def judge(port: SwitchPortView) -> Iterator[Judgement]:
     congestion = {name: count for name, count in growth.items() if is_congestion(name)}
     evidence = "\n".join(f"{name} {count} (+{growth.get(name, 0)})" for name, count in second.items() if count)
     if losses:
-        yield fail(expected=EXPECTED, observed=_listed(losses), evidence=evidence)
+        yield fail(expected=EXPECTED, observed=_describe_growth(losses), evidence=evidence)
     elif congestion:
-        yield warn(expected=EXPECTED, observed=_listed(congestion), remedy=CONGESTED, evidence=evidence)
+        yield warn(expected=EXPECTED, observed=_describe_growth(congestion), remedy=CONGESTED, evidence=evidence)
     else:
         watched = sum(1 for name in first if is_loss(name) or is_congestion(name))
         yield ok(expected=EXPECTED, observed=f"{plural(watched, 'counter')} unchanged", evidence=evidence)
 
 
-def _listed(growth: dict[str, int]) -> str:
+def _describe_growth(growth: dict[str, int]) -> str:
     return some([f"{name} +{count}" for name, count in growth.items()], 2)
 
 

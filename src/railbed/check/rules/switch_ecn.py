@@ -63,7 +63,7 @@ def _judge(port: SwitchPortView, qos: SwitchQos, policy: PolicyMap | None, wante
         return fail(expected=expected, observed=f"{queue.name} drops instead of marking", fix=_fix(port, qos, wanted))
     reason = unsuitable(queue.wred, port.policy, port)
     if not reason:
-        return ok(expected=expected, observed=f"{queue.name}: {_shown(queue.wred)}")
+        return ok(expected=expected, observed=f"{queue.name}: {_describe_wred(queue.wred)}")
     is_filed = port.policy.ecn_low_kbytes or port.policy.ecn_high_kbytes
     name = policy.name if policy else ""
     condition = "" if name == nexus.EGRESS else f"if {name} may be changed"
@@ -76,7 +76,7 @@ def _fix(port: SwitchPortView, qos: SwitchQos, wanted: Thresholds, *, condition:
     return configure_lines(port.switch.name, *added, condition=condition)
 
 
-def _shown(wred: Wred) -> str:
+def _describe_wred(wred: Wred) -> str:
     if wred.low_kbytes is None or wred.high_kbytes is None:
         return "ECN, default thresholds"
     return f"ECN from {wred.low_kbytes:g} to {wred.high_kbytes:g} kbytes"

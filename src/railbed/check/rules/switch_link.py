@@ -54,6 +54,7 @@ RULE = Rule(
     name="switch_link",
     title="switch ports with nodes are up",
     scope="switch port",
+    stage="cabling",
     needs=(interface.PROBE,),
     judge=judge,
     doc=__doc__,

@@ -31,7 +31,7 @@ from railbed.check.shared.nexus_qos import QOS_PROBES, SwitchQos, qos_of
 from railbed.check.shared.port import no_pfc
 from railbed.model.fix import Fix, configure_lines
 from railbed.rules.judgement import Judgement, fail, ok
-from railbed.rules.rule import Rule
+from railbed.rules.rule import HandStep, Rule
 from railbed.rules.site import SwitchView
 
 
@@ -42,7 +42,7 @@ def judge(switch: SwitchView) -> Iterator[Judgement]:
     qos = qos_of(switch)
     policy, item = qos.system.network_qos, qos.no_drop_class
     if item is None:
-        others = _paused(qos)
+        others = _list_paused(qos)
         named = f"pauses priority {', '.join(map(str, others))}" if others else "pauses no priority"
         observed = f"{policy.name} {named}" if policy else "no network-qos policy"
         yield fail(expected=expected, observed=observed, fix=_fix(switch, qos, others))
@@ -53,7 +53,7 @@ def judge(switch: SwitchView) -> Iterator[Judgement]:
         yield ok(expected=expected, observed=f"{item.name}: pause on priority {wanted}, MTU {item.mtu}")
 
 
-def _paused(qos: SwitchQos) -> tuple[int, ...]:
+def _list_paused(qos: SwitchQos) -> tuple[int, ...]:
     classes = qos.system.network_qos.classes if qos.system.network_qos else ()
     return tuple(sorted(priority for item in classes for priority in qos.paused_by(item)))
 
@@ -66,12 +66,20 @@ def _fix(switch: SwitchView, qos: SwitchQos, others: tuple[int, ...]) -> Fix:
     return configure_lines(switch.name, *nexus.no_drop(qos), interrupts=True, alternative=edit)
 
 
+def _by_hand(switch: SwitchView) -> Iterator[HandStep]:
+    save = "save its configuration before the first change: `copy running-config bootflash:before-railbed`"
+    yield HandStep(
+        switch.name, f"{save}; ask who else uses it, since its no-drop class is that of all ports", proven=False
+    )
+
+
 RULE = Rule(
     name="switch_network_qos",
     title="no-drop class of the switch",
     scope="switch",
     needs=QOS_PROBES,
     judge=judge,
+    by_hand=_by_hand,
     unless=no_pfc,
     doc=__doc__,
 )

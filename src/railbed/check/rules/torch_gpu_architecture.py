@@ -100,6 +100,7 @@ RULE = Rule(
     name="torch_gpu_architecture",
     title="torch has code for the node's GPUs",
     scope="node",
+    stage="environment",
     needs=(gpu.PROBE, torch.PROBE),
     judge=judge,
     doc=__doc__,

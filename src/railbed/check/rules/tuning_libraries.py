@@ -25,8 +25,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.rules import torch_equal
-from railbed.check.shared.nodes import TUNING, add_libraries, environment_prefix
+from railbed.check.rules import python_version, torch_equal
+from railbed.check.shared.environment import TUNING, add_libraries, environment_prefix
 from railbed.probes import torch
 from railbed.rules.judgement import Judgement, fail, ok, unknown
 from railbed.rules.rule import Rule
@@ -50,7 +50,8 @@ def judge(node: NodeView) -> Iterator[Judgement]:
     have = facts.libraries
     missing = [name for name in OLDEST if name not in have]
     old = [name for name, oldest in OLDEST.items() if name in have and _number(have[name]) < _number(oldest)]
-    install = f"on {node.name}: {' '.join(python)} -P -m pip install {' '.join(map(repr, TUNING))}"
+    isolated = python_version.isolation(facts.python)
+    install = f"on {node.name}: {' '.join(python)} {isolated} -m pip install {' '.join(map(repr, TUNING))}"
     if old:
         observed = ", ".join(f"{name} {have[name]}" for name in old)
         yield fail(expected=EXPECTED, observed=f"too old: {observed}", remedy=install)
@@ -85,6 +86,7 @@ RULE = Rule(
     name="tuning_libraries",
     title="the libraries that tuning existing models needs are installed",
     scope="node",
+    stage="environment",
     needs=(torch.PROBE,),
     judge=judge,
     doc=__doc__,

@@ -1,8 +1,7 @@
-"""Buffers and congestion control of a port.
+"""Receive buffers and congestion control of a port.
 
-Receive buffers of a port: which priority uses which, and whether the lossless one holds what follows a pause.
-
-Congestion control of a port, from OFED's sysfs (by interface) or the inbox driver's debugfs (by PCI address).
+Buffers: which priority uses which, and whether the lossless one holds what follows a pause. Congestion control comes
+from OFED's sysfs (by interface) or the inbox driver's debugfs (by PCI address).
 """
 
 from __future__ import annotations

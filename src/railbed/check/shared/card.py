@@ -9,6 +9,7 @@ from typing import Any
 
 from railbed.check.shared.port import rdma_device, rdma_name
 from railbed.model.probe import Probe
+from railbed.parsing.gids import RoceVersion, common_version, types_of_address
 from railbed.probes import counter_names, dcb_app, dcb_buffer, dcb_ets, dcb_pfc, infiniband
 from railbed.probes.infiniband import RdmaDevice
 from railbed.rules.site import PortView
@@ -71,6 +72,10 @@ ON_INFINIBAND = {
     Ability.DCQCN: "InfiniBand link: no DCQCN",
     Ability.ECN_COUNTERS: "InfiniBand link: no CNPs",
 }
+ON_ROCE_V1 = {
+    Ability.DSCP_TRUST: "RoCE v1 on this rail: its packets have no DSCP",
+    Ability.DCQCN: "RoCE v1 on this rail: its packets cannot be marked with ECN",
+}
 FAMILY_OF_DRIVER = {
     "mlx4_core": "mlx4",
     "mlx5_core": "mlx5",
@@ -99,6 +104,8 @@ class Card:
     infiniband_link: bool = False
     interface_abilities: frozenset[Ability] = frozenset()
     """What `dcb` shows on the network interface, which Soft-RoCE sends through."""
+    roce_v1: bool = False
+    """The rail uses RoCE v1, since one of its cards has nothing else."""
 
     def lacks(self, ability: Ability) -> str:
         """Return why the card cannot do something; empty if it can, or if nothing shows that it cannot."""
@@ -106,7 +113,8 @@ class Card:
             return ON_INFINIBAND[ability]
         if self.family == "rxe" and ability in self.interface_abilities:
             return ""
-        return LACKS.get(self.family, {}).get(ability, "")
+        own = LACKS.get(self.family, {}).get(ability, "")
+        return own or (ON_ROCE_V1.get(ability, "") if self.roce_v1 else "")
 
 
 def card_of(port: PortView) -> Card:
@@ -115,7 +123,23 @@ def card_of(port: PortView) -> Card:
     own = device.ports.get(str(port.port.rdma_port)) if device else None
     family = (_family(device) if device else None) or _family_of_counters(port)
     is_infiniband = own is not None and own.link_layer == "InfiniBand"
-    return Card(family=family, infiniband_link=is_infiniband, interface_abilities=_interface_abilities(port))
+    return Card(
+        family=family,
+        infiniband_link=is_infiniband,
+        interface_abilities=_interface_abilities(port),
+        roce_v1=rail_version(port) == 1,
+    )
+
+
+def rail_version(port: PortView) -> RoceVersion:
+    """Return the RoCE version that RDMA uses on the port's rail."""
+    return common_version(port.on_rail(_gid_types))
+
+
+def _gid_types(port: PortView) -> frozenset[str] | None:
+    device = rdma_device(port)
+    own = device.ports.get(str(port.port.rdma_port)) if device else None
+    return types_of_address(own.gids, port.port.address) if own else None
 
 
 def _interface_abilities(port: PortView) -> frozenset[Ability]:

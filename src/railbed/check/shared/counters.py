@@ -1,9 +1,4 @@
-"""Error counters of interfaces and RDMA ports.
-
-Error counters by the names that drivers use, and their growth between two readings.
-
-The meaning of the error counters of RDMA ports, by family of card, and their growth.
-"""
+"""Error counters of interfaces and RDMA ports: their names by driver and card, their meaning, and their growth."""
 
 from __future__ import annotations
 

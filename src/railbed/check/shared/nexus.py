@@ -1,8 +1,4 @@
-"""What rules about a Nexus share.
-
-Into which QoS group a port puts a DSCP, and how to change that.
-
-Configuration lines that make a Nexus lossless: the fixes of rules about switches consist of them.
+"""What rules about a Nexus share: into which QoS group a port puts a DSCP, and the lines that fix a switch.
 
 Policies of the site that are in use are extended, never replaced; if only built-in ones are in force, new policies are
 created, whose names begin with RAILBED. Lines are indented as in `show running-config`.

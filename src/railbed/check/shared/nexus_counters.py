@@ -1,12 +1,8 @@
-"""Numbers that rules about a Nexus judge by.
+"""Numbers that rules about a Nexus judge by: counters of a port from all sources, and ECN thresholds by its speed.
 
-Counters of a switch port from all sources, under descriptive names.
-
-ECN thresholds of a queue, by the speed of the port.
-
-Switches use bytes, but what matters is time: how long a packet waits before it is marked. Published pairs lie
-between 12 microseconds (150 kbytes at 100 Gb/s) and 240 (300 kbytes at 10 Gb/s). Below 5, single bursts are marked and
-links idle; above 250, buffers fill and PFC pauses the sender before ECN slows it down.
+For thresholds, switches use bytes, but what matters is time: how long a packet waits before it is marked. Published
+pairs lie between 12 microseconds (150 kbytes at 100 Gb/s) and 240 (300 kbytes at 10 Gb/s). Below 5, single bursts are
+marked and links idle; above 250, buffers fill and PFC pauses the sender before ECN slows it down.
 """
 
 from __future__ import annotations

@@ -147,7 +147,7 @@ def speed_gbps(port: SwitchPortView) -> float | None:
     own = interface_of(port)
     if own and own.up and own.speed_mbps:
         return own.speed_mbps / 1000
-    site = port.switch.site
+    site = port.site
     cable = site.cabling.of_switch(port.switch.name, port.port)
     return site.cluster.rails[cable.port.rail].speed if cable else None
 

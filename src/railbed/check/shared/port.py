@@ -1,18 +1,7 @@
-"""What rules about ports and rails share.
+"""What rules about ports and rails share: their facts, whether a rule applies, remedies, fixes, and texts for tables.
 
-If every port of a rail has the same value and the cluster file another, the file is the likelier mistake.
-
-A remedy must not break a working rail, so it suggests correcting the file, or checking the switch first.
-
-For rules over a rail: the facts of its ports, and which nodes differ.
-
-What rules over RDMA ports share: finding the port among the facts.
-
-Whether rules apply: to what the cluster file says of a subject, or to the GPUs of a node.
-
-Fixes that several rules share.
-
-Short texts for tables, shared by rules about many peers or interfaces.
+If every port of a rail has the same value and the cluster file another, the file is the likelier mistake. A remedy must
+not break a working rail, so it suggests correcting the file, or checking the switch first.
 """
 
 from __future__ import annotations
@@ -21,13 +10,14 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from typing import Protocol, TypeVar
 
 from railbed.model.cluster import Policy
-from railbed.model.fix import Fix, Persistence, run, write_value
+from railbed.model.fix import Fix, Persistence, as_steps, write_value
 from railbed.model.probe import Probe
 from railbed.model.reading import Known, Unknown
 from railbed.probes import infiniband
 from railbed.probes.gpu import Gpus
 from railbed.probes.infiniband import RdmaDevice, RdmaPort
 from railbed.rules.judgement import Judgement, skip, unknown
+from railbed.rules.rule import Subject
 from railbed.rules.site import NodeView, PortView, RailView
 
 V = TypeVar("V", bound=Hashable)
@@ -81,24 +71,25 @@ def rdma_ports(rail: RailView) -> list[PortView]:
     return [port for port in rail.ports if port.port.rdma is not None]
 
 
-def read_ports(ports: list[PortView], probe: Probe[F]) -> tuple[list[tuple[PortView, F]], list[PortView]]:
-    """Return the facts of the ports that were read, and the ports that were not."""
+def read_ports(
+    ports: list[PortView], probe: Probe[F]
+) -> tuple[list[tuple[PortView, F]], list[tuple[PortView, Unknown]]]:
+    """Return the facts of the ports that were read, and why the others were not."""
     readings = [(port, port.node.facts.read(probe)) for port in ports]
     known = [(port, reading.facts) for port, reading in readings if isinstance(reading, Known)]
-    return known, [port for port, reading in readings if isinstance(reading, Unknown)]
+    return known, [(port, reading) for port, reading in readings if isinstance(reading, Unknown)]
 
 
-def unread_findings(ports: list[PortView], probe: Probe[object], expected: str) -> Iterator[Judgement]:
-    """Yield one unknown for each port whose facts are missing, unless its whole node failed."""
-    for port in ports:
-        reading = port.node.facts.read(probe)
-        if isinstance(reading, Unknown) and not reading.device_failed:
+def report_unread(unread: Iterable[tuple[Subject, Unknown]], expected: str) -> Iterator[Judgement]:
+    """Yield an unknown for each subject whose facts are missing; the rule `reachable` reports devices that failed."""
+    for judged, reading in unread:
+        if not reading.device_failed:
             yield unknown(
                 expected=expected,
                 observed=reading.reason,
                 remedy=reading.remedy,
                 evidence=reading.evidence,
-                subject=port.subject,
+                subject=judged.subject,
             )
 
 
@@ -167,7 +158,7 @@ def no_port(node: NodeView) -> str:
 
 def no_peer(port: PortView) -> str:
     """Return why a rule about peers does not apply to a port."""
-    peers = port.node.site.cluster.peers(port.node.name, port.port)
+    peers = port.site.cluster.peers(port.node.name, port.port)
     return "no peer on this rail" if next(iter(peers), None) is None else ""
 
 
@@ -207,8 +198,8 @@ def load_modules(node: NodeView, modules: Sequence[str]) -> Fix:
     many = "-a " if len(modules) > 1 else ""
     return Fix(
         device=node.name,
-        apply=run(f"modprobe {many}{' '.join(modules)}"),
-        undo=run(f"modprobe -r {' '.join(reversed(modules))}"),
+        apply=as_steps(f"modprobe {many}{' '.join(modules)}"),
+        undo=as_steps(f"modprobe -r {' '.join(reversed(modules))}"),
         persistence=Persistence.BOOT,
     )
 
@@ -217,8 +208,8 @@ def set_value(port: PortView, file: str, *, before: int, after: int, alternative
     """Write a value to sysfs, configfs or debugfs, which lose it at reboot; existing connections keep theirs."""
     return Fix(
         device=port.node.name,
-        apply=run(write_value(after, file)),
-        undo=run(write_value(before, file)),
+        apply=as_steps(write_value(after, file)),
+        undo=as_steps(write_value(before, file)),
         persistence=Persistence.BOOT,
         alternative=alternative,
         note=note,

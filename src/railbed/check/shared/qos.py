@@ -1,12 +1,7 @@
-"""QoS of a port: trust, priorities, flow control, traffic classes.
+"""How a port sorts packets: trust in DSCP, the priority of each, flow control, and traffic classes.
 
-How a port sorts packets: whether it trusts DSCP, and which priority a DSCP gets.
-
-Priority flow control of a port.
-
-What reading and setting have in common, whichever tool works on a port.
-
-Traffic classes of a port (ETS, IEEE 802.1Qaz): which priority is sent from which class, and what each class gets.
+Each can be read and set with several tools. Traffic classes (ETS, IEEE 802.1Qaz) say which priority is sent from which
+class, and what each class gets.
 """
 
 from __future__ import annotations
@@ -16,7 +11,7 @@ from dataclasses import dataclass
 from shlex import quote
 from typing import Protocol
 
-from railbed.model.fix import Fix, Persistence, RunStep, Step, run
+from railbed.model.fix import Fix, Persistence, RunStep, Step, as_steps
 from railbed.probes import dcb_app, dcb_ets, dcb_pfc, mlnx_qos
 from railbed.probes.mlnx_qos import Qos
 from railbed.rules.site import PortView
@@ -86,15 +81,15 @@ def set_dscp(port: PortView, before: Iterable[int], *, alternative: str = "") ->
     if dcb_has(port, port.node.try_read(dcb_app.PROBE)):
         apply = f"dcb app replace dev {netdev} dscp-prio {dscp}:{priority}"
         pairs = " ".join(f"{dscp}:{number}" for number in earlier)
-        undo = run(f"dcb app replace dev {netdev} dscp-prio {pairs}") if earlier else _dcb_delete(port)
+        undo = as_steps(f"dcb app replace dev {netdev} dscp-prio {pairs}") if earlier else _dcb_delete(port)
         needs_trust = False
     else:
         command, qos = f"mlnx_qos -i {netdev} --dscp2prio", ofed_qos(port)
         apply, needs_trust = f"{command} set,{dscp},{priority}", qos is not None and qos.trust != "dscp"
-        undo = run(f"{command} set,{dscp},{earlier[0]}") if earlier else _mlnx_delete(port)
+        undo = as_steps(f"{command} set,{dscp},{earlier[0]}") if earlier else _mlnx_delete(port)
     return Fix(
         device=port.node.name,
-        apply=run(apply),
+        apply=as_steps(apply),
         undo=undo,
         persistence=Persistence.BOOT,
         interrupts=not earlier,
@@ -108,9 +103,9 @@ def trust_dscp(port: PortView, before: str | None) -> Fix:
     netdev, pair = quote(port.port.netdev), f"{port.policy.dscp}:{port.policy.priority}"
     if before is None:
         # The same command as in `set_dscp`, so that the fixes of both rules are equal.
-        apply, undo = run(f"dcb app replace dev {netdev} dscp-prio {pair}"), _dcb_delete(port)
+        apply, undo = as_steps(f"dcb app replace dev {netdev} dscp-prio {pair}"), _dcb_delete(port)
     else:
-        apply, undo = (run(f"mlnx_qos -i {netdev} --trust {quote(state)}") for state in ("dscp", before))
+        apply, undo = (as_steps(f"mlnx_qos -i {netdev} --trust {quote(state)}") for state in ("dscp", before))
     return Fix(device=port.node.name, apply=apply, undo=undo, persistence=Persistence.BOOT, interrupts=True)
 
 
@@ -145,8 +140,8 @@ def set_pfc(
     command = _dcb_pfc if dcb_has(port, port.node.try_read(dcb_pfc.PROBE)) else _mlnx_pfc
     return Fix(
         device=port.node.name,
-        apply=run(command(port.port.netdev, after)),
-        undo=run(command(port.port.netdev, before)),
+        apply=as_steps(command(port.port.netdev, after)),
+        undo=as_steps(command(port.port.netdev, before)),
         persistence=Persistence.BOOT,
         interrupts=True,
         alternative=alternative,
@@ -181,7 +176,7 @@ class Classes:
     limit: int = WIDTH
     """Classes that the card has."""
 
-    def carried(self, number: int) -> list[int]:
+    def list_priorities(self, number: int) -> list[int]:
         """Return the priorities that are sent from a class."""
         return [priority for priority, tc in enumerate(self.prio_tc) if tc == number]
 

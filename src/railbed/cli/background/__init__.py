@@ -2,5 +2,5 @@
 
 Read `detach.py` first.
 
-`runs.py` finds a run by name and has the commands that go with it; `runs.py` shows its records, and how it ended.
+`runs.py` finds a run by name, and has what its records show and the commands that go with it.
 """

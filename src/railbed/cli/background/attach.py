@@ -1,6 +1,6 @@
 """`railbed train --attach`: shows a run from its records, while it is running or afterwards.
 
-Follows the run of a job from its records: while it waits, runs, and starts again; Ctrl-C leaves the job alone.
+The run of a job is followed while it waits, runs, and starts again; Ctrl-C leaves the job alone.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ class BackgroundScreen(Screen):
 
             self._timer = asyncio.get_running_loop().call_later(CHECK_SECONDS, self._leave, LATE)
 
-    def passed(self) -> None:
+    def leave_terminal(self) -> None:
         """Leave the terminal: the cluster can train."""
         self._leave()
 
@@ -126,10 +126,10 @@ def detach_process(*, as_json: bool) -> BackgroundScreen:
     nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, STDIN)
     os.close(nothing)
-    return BackgroundScreen(waiting, _inherited(), progress=not as_json)
+    return BackgroundScreen(waiting, _list_inherited(), progress=not as_json)
 
 
-def _inherited() -> list[int]:
+def _list_inherited() -> list[int]:
     """Return inherited descriptors, such as a lock or a pipe: they may be needed until the run has begun."""
     numbers = [int(entry.name) for entry in Path("/proc/self/fd").iterdir()]
     return [number for number in numbers if number > STDERR and _is_from_caller(number)]

@@ -1,7 +1,4 @@
-"""Training runs by name, and the commands for a run.
-
-A run as a screen shows it from its records, and how it ended: for runs on this machine and for those of jobs.
-"""
+"""Training runs by name, what their records show, and the commands for them: runs of this machine and of jobs."""
 
 from __future__ import annotations
 
@@ -17,7 +14,6 @@ from railbed.api.exits import BUG
 from railbed.api.kinds import TRAINING
 from railbed.cli.chosen import chosen_run
 from railbed.cli.screens.base import Screen
-from railbed.cli.screens.train import KEPT
 from railbed.errors import DeviceError, UsageError
 from railbed.store import RunKind, RunSummary, follow, summary_of
 from railbed.store.find import jobs_in_progress
@@ -98,6 +94,9 @@ async def show_records(
     folder: Path, screen: Screen, *, only_drawn: bool, in_progress: Callable[[Path], bool] | None = None
 ) -> None:
     """Show the records of a run, as they are written, until it ends; with `only_drawn`, those that a training shows."""
+    # Imported here because it loads the sections of the report, which most verbs do not need.
+    from railbed.cli.screens.train import KEPT
+
     names, rank = (KEPT, 0) if only_drawn else ((), None)
     async with aclosing(follow(folder, names=names, rank=rank, in_progress=in_progress)) as records:
         async for record in records:

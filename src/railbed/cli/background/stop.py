@@ -1,6 +1,6 @@
 """`railbed train --stop`: ends a run from any terminal.
 
-Stops the run of a job: training saves its state first; the command returns when the job has ended.
+The run of a job saves its state first; the command returns when the job has ended.
 """
 
 from __future__ import annotations

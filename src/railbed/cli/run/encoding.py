@@ -12,7 +12,9 @@ import os
 import sys
 import unicodedata
 from collections.abc import Mapping
-from typing import TextIO
+from typing import Any, TextIO
+
+from railbed.model.text import clean, escape
 
 ERRORS = "railbed.ascii"
 """The name under which the codecs find `replace`."""
@@ -69,10 +71,10 @@ def replace(error: UnicodeError) -> tuple[str, int]:
     if not isinstance(error, UnicodeEncodeError):
         raise error
     text, start, end = error.object, error.start, error.end
-    return "".join(_replaced(text, place) for place in range(start, end)), end
+    return "".join(_replace(text, place) for place in range(start, end)), end
 
 
-def _replaced(text: str, place: int) -> str:
+def _replace(text: str, place: int) -> str:
     if text[place] == "…":
         return CUT if place and not text[place - 1].isspace() else "..."
     return REPLACEMENTS.get(text[place]) or _without_accent(text[place]) or "?"
@@ -84,3 +86,23 @@ def _without_accent(char: str) -> str:
 
 
 codecs.register_error(ERRORS, replace)
+
+
+class SafeStream:
+    """Standard output or standard error. What is written is cleaned; JSON keeps its meaning."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.rich_proxied_file = stream
+        """The stream for rich's consoles: they add colours, and clean the text themselves (console.py)."""
+
+    def write(self, text: str) -> int:
+        """Write text that may be of foreign origin."""
+        stream = self.rich_proxied_file
+        if text[:1] in ("{", "["):
+            stream.write(escape(text, ascii_only=not is_unicode(stream)))
+        else:
+            stream.write(clean(text))
+        return len(text)
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401  (whatever the stream has)
+        return getattr(self.rich_proxied_file, name)

@@ -1,5 +1,5 @@
 """How records are shown. Read `base.py` first.
 
-`base.py` writes JSON lines, `text.py` findings as tables, `bench.py`, `train.py` and `lab.py` are for those verbs;
-`choose.py` selects one. `progress.py` draws the progress line, `progress.py` derives its content from records.
+`base.py` writes JSON lines, `text.py` findings as tables, `progress.py` the progress line; the others are for the verbs
+that they are named after, and `choose.py` selects one.
 """

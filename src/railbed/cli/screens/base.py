@@ -1,7 +1,4 @@
-"""The interface of a screen.
-
-Records as JSON lines.
-"""
+"""The interface of a screen, and the simplest one: records as JSON lines."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Progress on standard error: one line that is redrawn on a terminal, and an occasional plain line elsewhere.
 
-What a verb is doing, derived from its records: how much is done, what it waits for, how long it will take.
+What a verb is doing is derived from its records: how much is done, what it waits for, how long it will take.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ class Activity:
             pace = sum(self._paces) / len(self._paces)
             self.expect(max(0, self._steps - step) * pace, pace)
 
-    def left(self) -> float | None:
+    def estimate_left(self) -> float | None:
         """Return the estimated seconds left.
 
         An item that takes longer than expected does not reduce the time for the rest: the rest is expected to take
@@ -143,30 +143,30 @@ class Activity:
         done = self.done or 0
         return max(0.0, self._left - self._expected) * (done + passed / self._expected) / (done + 1)
 
-    def elapsed(self) -> float:
+    def measure_elapsed(self) -> float:
         """Return the seconds since this activity began."""
         return self.clock() - self._began
 
     def line(self, *, bar: str = "", width: int = 0) -> str:
         """Return the activity as one line; `bar` has the characters for what is done and for what is not."""
         if self.ending:
-            return f"ending all processes, {clock(self.elapsed())}: Ctrl-C again ends at once"
-        words = self._joined("")
+            return f"ending all processes, {clock(self.measure_elapsed())}: Ctrl-C again ends at once"
+        words = self._join("")
         room = min(BAR_WIDTHS[-1], width - len(words) - 2)
         if not bar or self.done is None or not self.total or room not in BAR_WIDTHS:
             return words
         filled = min(room, room * self.done // self.total)
-        return self._joined(f"{bar[0] * filled}{bar[1] * (room - filled)} ")
+        return self._join(f"{bar[0] * filled}{bar[1] * (room - filled)} ")
 
-    def _joined(self, bar: str) -> str:
+    def _join(self, bar: str) -> str:
         count = f"{bar}{self.done}/{self.total}" if self.done is not None and self.total else ""
         return printable("  ".join(part for part in (self.what, count, self._times(), self._last()) if part))
 
     def _times(self) -> str:
-        left = self.left()
+        left = self.estimate_left()
         if left is not None:
-            return f"{clock(self.elapsed())}, about {clock(left)} left"
-        return clock(self.elapsed()) + (f" (usually {clock(self.usual)})" if self.usual else "")
+            return f"{clock(self.measure_elapsed())}, about {clock(left)} left"
+        return clock(self.measure_elapsed()) + (f" (usually {clock(self.usual)})" if self.usual else "")
 
     def _last(self) -> str:
         names = self.waiting

@@ -154,8 +154,8 @@ class TextScreen(Screen):
 
     def _show_in_brief(self, findings: Iterable[Finding]) -> None:
         """Show skipped checks with their reasons, and passing checks by name."""
-        skipped = group_by((finding for finding in findings if finding.verdict is Verdict.SKIPPED), _observed)
-        reasons = [f"{_few(same)} ({printable(_observed(same[0]))})" for same in skipped]
+        skipped = group_by((finding for finding in findings if finding.verdict is Verdict.SKIPPED), _observation_of)
+        reasons = [f"{_few(same)} ({printable(_observation_of(same[0]))})" for same in skipped]
         fine = sorted({finding.check for finding in findings if finding.verdict is Verdict.OK})
         for verdict, text in ((Verdict.SKIPPED, "; ".join(reasons)), (Verdict.OK, ", ".join(fine))):
             if text:
@@ -197,7 +197,7 @@ def _verdict(verdict: Verdict) -> Text:
     return Text.assemble(" ", (verdict.value, STYLES[verdict]))
 
 
-def _observed(finding: Finding) -> str:
+def _observation_of(finding: Finding) -> str:
     return finding.observed
 
 

@@ -1,8 +1,6 @@
-"""The screen of train: a progress line, events of nodes, and a summary.
+"""The screen of train: a progress line, events of nodes, and a summary with the numbers of the report.
 
-What carries the gradients, on the screen: in short beside the bar, in a line on changes, in full at the end.
-
-The numbers that a training run ends with on the terminal: the same as in its report.
+It shows what carries the gradients: in short beside the bar, in a line on changes, in full at the end.
 """
 
 from __future__ import annotations

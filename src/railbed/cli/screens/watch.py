@@ -153,7 +153,7 @@ def node_table(rows: Sequence[NodeRow], width: int) -> Table:
     for name in names:
         table.add_column(name, justify="left" if name == "trend" else "right", no_wrap=True)
     for place, row in enumerate(rows):
-        table.add_row(printable(row.node), *(_styled(name, cells[name][place]) for name in names))
+        table.add_row(printable(row.node), *(_style(name, cells[name][place]) for name in names))
     return table
 
 
@@ -165,7 +165,7 @@ def queue_table(rows: Sequence[QueueRow]) -> Table:
     for row in rows:
         values = (f"{amount(row.depth)}B" if row.depth is not None else NOTHING, amount(row.marked))
         table.add_row(
-            printable(row.switch), printable(row.port), row.queue, *values, _styled("err/s", amount(row.dropped))
+            printable(row.switch), printable(row.port), row.queue, *values, _style("err/s", amount(row.dropped))
         )
     return table
 
@@ -238,7 +238,7 @@ def sparkline(values: Sequence[float]) -> str:
     )
 
 
-def _styled(column: str, text: str) -> Text:
+def _style(column: str, text: str) -> Text:
     alarming = column in ("pause", "err/s", "ecn/s") and text not in (NOTHING, "0", "0 %")
     return Text(text, style="yellow" if alarming else "dim" if text == NOTHING else "")
 

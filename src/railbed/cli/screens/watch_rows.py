@@ -80,7 +80,7 @@ class Window:
         """Return the mean of each port and part that has one."""
         values = {}
         for series in self._series[device].get(meter, ()):
-            drawn = self._timeline.drawn(series, self._start, self._end, BUCKETS)
+            drawn = self._timeline.draw(series, self._start, self._end, BUCKETS)
             middle = (drawn.low + drawn.high) / 2
             middle = middle[~np.isnan(middle)]
             if middle.size:
@@ -180,7 +180,7 @@ def _trend(timeline: Timeline, node: str) -> list[float]:
         highest = np.full(TREND, np.nan)
         for series in timeline.series():
             if series.device == node and series.meter in meters and series.port != "lo":
-                drawn = timeline.drawn(series, start, end, TREND)
+                drawn = timeline.draw(series, start, end, TREND)
                 index = np.clip(((drawn.times - start) / (end - start) * TREND).astype(int), 0, TREND - 1)
                 np.fmax.at(highest, index, drawn.high)
         if not np.isnan(highest).all():

@@ -48,7 +48,7 @@ class Allocation:
         rails = self.site.rails
         ports = tuple(port for port in node.ports if not rails or port.rail in rails)
         assigned = self.job.gpus.get(name)
-        gpus = node.gpus if assigned is None else _assigned(node.gpus, assigned)
+        gpus = node.gpus if assigned is None else _select_gpus(node.gpus, assigned)
         return node.model_copy(update={"ports": ports, "gpus": gpus})
 
 
@@ -63,7 +63,7 @@ def allocation_cluster(site: str) -> Cluster:
 
 
 async def _cluster(file: Path | None) -> Cluster:
-    return await _discovered(await _read(file))
+    return await _discover_ports(await _read(file))
 
 
 async def _read(file: Path | None) -> Allocation:
@@ -142,7 +142,7 @@ def _training(training: Training) -> Training:
     return training.model_copy(update={"python": sys.executable})
 
 
-async def _discovered(allocation: Allocation) -> Cluster:
+async def _discover_ports(allocation: Allocation) -> Cluster:
     """Return the machines with the ports and GPUs that they have; unchanged if none answers."""
     known = allocation.machines
     machines = known.model_copy(update={"switches": {}})
@@ -157,7 +157,7 @@ async def _discovered(allocation: Allocation) -> Cluster:
     return known
 
 
-def _assigned(gpus: tuple[Gpu, ...], indices: tuple[int, ...]) -> tuple[Gpu, ...]:
+def _select_gpus(gpus: tuple[Gpu, ...], indices: tuple[int, ...]) -> tuple[Gpu, ...]:
     """Return the GPUs with these numbers; those that are there if other GPUs are hidden from the job."""
     if len(gpus) <= len(indices):
         return gpus

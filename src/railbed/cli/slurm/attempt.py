@@ -4,7 +4,7 @@ USR1    the time limit is near                 save, requeue
 USR2    a person stops the run                 save, end
 TERM    Slurm ends or requeues the job         save what fits into Slurm's KillWait, end
 
-What earlier starts of a job recorded: the recipe, the newest state, and whether they achieved anything.
+Earlier starts of the job recorded the recipe and the newest state, and whether they achieved anything.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ class Attempt:
         step, nodes = self.history.step, self.history.nodes
         return EarlierState(run=self.folder.name, step=step, nodes=nodes, may_start_over=True)
 
-    def adapted(self, request: TrainRequest) -> TrainRequest:
+    def adapt(self, request: TrainRequest) -> TrainRequest:
         """Return a request that copies its state to the run's folder, and that can leave its nodes."""
         return replace(request, shared=str(self.folder), departure=self.departure, return_seconds=RETURN_SECONDS)
 

@@ -1,6 +1,6 @@
-"""The jobs of runs, as Slurm lists them now.
+"""The jobs of runs, as Slurm lists them now, and why a job waits.
 
-Reasons for which a job stays in the queue until a person changes something: a hold, more nodes than there are.
+Some reasons last until a person changes something: a hold, more nodes than there are.
 """
 
 from __future__ import annotations

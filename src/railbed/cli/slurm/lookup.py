@@ -2,7 +2,7 @@
 
 Whoever was killed while submitting could not store the number: the job itself stores it when it starts.
 
-The jobs in the list of runs: waiting with Slurm's reason, running, requeued, ended.
+In the list of runs, a job is waiting with Slurm's reason, running, requeued, or ended.
 """
 
 from __future__ import annotations

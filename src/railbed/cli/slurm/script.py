@@ -82,9 +82,9 @@ def _options(request: JobRequest, verb: str) -> Iterator[str]:
     yield f"--job-name=railbed-{verb}"
     yield f"--nodes={request.nodes}"
     if request.time:
-        yield f"--time={_checked('time', request.time)}"
+        yield f"--time={_check_word('time', request.time)}"
     for name, value in request.named.items():
-        yield f"--{name}={_checked(name, value)}"
+        yield f"--{name}={_check_word(name, value)}"
     if not request.shares:
         yield "--exclusive"
     yield f"--output={os.devnull}"
@@ -100,7 +100,7 @@ def _options(request: JobRequest, verb: str) -> Iterator[str]:
         yield _further(option)
 
 
-def _checked(name: str, value: str) -> str:
+def _check_word(name: str, value: str) -> str:
     if not WORD.fullmatch(value):
         raise UsageError(f"--{name} {value!r} has a character that no option of Slurm has")
     return value
@@ -109,4 +109,4 @@ def _checked(name: str, value: str) -> str:
 def _further(option: str) -> str:
     if not option.startswith("-"):
         raise UsageError(f"--sbatch {option!r} is not an option of sbatch", hint="such as --sbatch=--mem=64G")
-    return _checked("sbatch", option)
+    return _check_word("sbatch", option)

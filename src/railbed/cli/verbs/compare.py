@@ -60,7 +60,7 @@ def compare_command(
 
     Example: railbed compare 20260101-120000-bench 20260102-120000-bench --output compared.html
     """
-    folders = _chosen(before, after)
+    folders = _choose_runs(before, after)
     with working(f"reading {folders[0].name} and {folders[1].name}") as activity:
         first, second = (read(folder) for folder in folders)
         activity.begin("comparing the runs")
@@ -76,7 +76,7 @@ def compare_command(
     return OK
 
 
-def _chosen(before: str, after: str) -> tuple[Path, Path]:
+def _choose_runs(before: str, after: str) -> tuple[Path, Path]:
     """Return the folders of both runs; `newest` is the newest of the other's verb."""
     if before == after == NEWEST:
         raise UsageError(f"{NEWEST} and {NEWEST} are the same run", hint="name one of the runs")

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Literal, get_args
 import typer
 from typer.core import TyperCommand
 
+from railbed import clusterfile
 from railbed.api.verbs.lab import Lab
-from railbed.cli.lab_here import lab_here, named_or_here
 from railbed.cli.options import JsonOption
 from railbed.cli.screens.lab import run_lab_verb, show_status, show_up
-from railbed.errors import ToolMissing, UsageError
+from railbed.errors import ClusterFileError, ToolMissing, UsageError
 from railbed.lab import folder
 from railbed.lab.host import program_path
 from railbed.lab.model import (
@@ -27,6 +27,7 @@ from railbed.lab.model import (
     SchedulerName,
 )
 from railbed.lab.up import targets
+from railbed.present.wording import DEFAULT_CLUSTER
 
 if TYPE_CHECKING:
     from typer._click.core import Context
@@ -316,3 +317,32 @@ def fault_heal(
     """Undo the faults of a node, a rail, the switch or the controller, or all."""
     run_lab_verb(Lab(named_or_here(name)).heal(target), as_json=as_json)
     return 0
+
+
+def lab_here() -> str | None:
+    """Return the name of the lab whose cluster file is in this folder; None if there is none."""
+    if not DEFAULT_CLUSTER.exists():
+        return None
+    try:
+        return folder.lab_of(clusterfile.load(DEFAULT_CLUSTER))
+    except ClusterFileError:
+        return None  # the verbs that need it explain what is wrong
+
+
+def named_or_here(name: str | None) -> str | None:
+    """Return the named lab, or that of this folder's cluster file; None leaves it to the only lab.
+
+    If the file decides between several labs, its lab is named on standard error.
+    """
+    here = lab_here() if name is None else None
+    if here is None:
+        return name
+    labs = [lab.spec.name for lab in folder.load_labs()]
+    if labs and here not in labs:
+        raise UsageError(
+            f"{DEFAULT_CLUSTER} in this folder is of lab {here!r}, which is not up",
+            hint=f"existing labs: {', '.join(labs)}; --name chooses one",
+        )
+    if len(labs) > 1:
+        sys.stderr.write(f"lab {here!r}, of {DEFAULT_CLUSTER} in this folder\n")
+    return here if labs else None

@@ -1,8 +1,7 @@
-"""railbed submit
+"""railbed submit: runs a verb as a Slurm job.
 
-The verb and its arguments that a job runs: checked now, not after hours in a queue.
-
-Refuses options of sbatch with which a job would not be that of one run: in the command, and in the environment.
+The verb and its arguments are checked now, not after hours in a queue. Options of sbatch with which a job would not be
+that of one run are refused, in the command and in the environment.
 """
 
 from __future__ import annotations

@@ -25,11 +25,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.diagnose.evidence import SampledRail
 from railbed.diagnose.shared.compare import growths
 from railbed.rules.judgement import Judgement, Span, fail, warn
 from railbed.rules.rule import Rule
 from railbed.rules.signal import join_spans, sum_growth
+from railbed.rules.site import RailView
 
 LEAST_NOTIFICATIONS = 100
 """Fewer say little about a share."""
@@ -37,18 +37,18 @@ LEAST_SHARE = 0.1
 """A receiver may send several before the first one has slowed the sender down."""
 
 
-def judge(rail: SampledRail) -> Iterator[Judgement]:
+def judge(rail: RailView) -> Iterator[Judgement]:
     """Compare notifications sent with notifications handled; a card that counts ignored ones is named."""
-    sent, handled = rail.read("rdma_cnp_sent"), rail.read("rdma_cnp_handled")
+    sent, handled = rail.signals("rdma_cnp_sent"), rail.signals("rdma_cnp_handled")
     blamed: list[Span] = []
     for port in rail.ports:
-        ignored = port.try_read("rdma_cnp_ignored")
+        ignored = port.try_signal("rdma_cnp_ignored")
         for span, _ in growths([ignored] if ignored else [], least=LEAST_NOTIFICATIONS):
             blamed.append(span)
             observed = f"the card ignored {ignored.total(span) if ignored else 0:,.0f} congestion notifications (CNP)"
             yield fail(observed, *([ignored] if ignored else []), span=span, certainty="certain", subject=port.subject)
     for span in join_spans(span for signal in sent.values() for span in signal.above(0.0)):
-        total, acted = sum_growth(list(sent.values()), span), sum_growth(list(handled.values()), span.widened(2.0))
+        total, acted = sum_growth(list(sent.values()), span), sum_growth(list(handled.values()), span.widen(2.0))
         if total < LEAST_NOTIFICATIONS or acted >= LEAST_SHARE * total or any(span.overlaps(it) for it in blamed):
             continue
         most = max(sent.values(), key=lambda signal: signal.total(span))

@@ -23,11 +23,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.diagnose.evidence import SampledSwitch, Unsampled
 from railbed.diagnose.shared.compare import grew
 from railbed.rules.judgement import Judgement, Span, warn
-from railbed.rules.rule import NotJudged, Rule
+from railbed.rules.rule import NotJudged, Rule, Unsampled
 from railbed.rules.signal import join_spans, sum_growth
+from railbed.rules.site import SwitchView
 
 PAUSES = 10.0
 """Frames per second."""
@@ -37,12 +37,14 @@ LEAST_SHARE = 0.01
 """Marks per pause frame: a queue that marks first marks many packets before it has to pause."""
 
 
-def judge(switch: SampledSwitch) -> Iterator[Judgement]:
+def judge(switch: SwitchView) -> Iterator[Judgement]:
     """Compare the pauses that the switch sent with the packets that it marked."""
     if not switch.policy.ecn:
         raise NotJudged("the policy of the cluster file has no ECN")
-    pauses = [signal for port in switch.ports if (signal := port.try_read("switch_pause_tx_frames"))]
-    marks = [signal for port in switch.ports if (signal := port.try_read("queue_ecn_marked_packets", switch.lossless))]
+    pauses = [signal for port in switch.ports if (signal := port.try_signal("switch_pause_tx_frames"))]
+    marks = [
+        signal for port in switch.ports if (signal := port.try_signal("queue_ecn_marked_packets", switch.lossless))
+    ]
     if not pauses or not marks:
         raise Unsampled("switch_pause_tx_frames" if not pauses else "queue_ecn_marked_packets", switch.name)
     for span in join_spans(span for signal in pauses for span in signal.above(PAUSES, least=LEAST_SECONDS)):
@@ -59,9 +61,9 @@ def judge(switch: SampledSwitch) -> Iterator[Judgement]:
         )
 
 
-def _receiver_paused(switch: SampledSwitch, span: Span) -> bool:
+def _receiver_paused(switch: SwitchView, span: Span) -> bool:
     """Whether a node had stopped the switch: then the queue grows behind it, whatever the thresholds."""
-    return any(grew(port.try_read("switch_pause_rx_frames"), span) > 0 for port in switch.ports)
+    return any(grew(port.try_signal("switch_pause_rx_frames"), span) > 0 for port in switch.ports)
 
 
 RULE = Rule(

@@ -24,20 +24,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.diagnose.evidence import SampledSwitchPort, Unsampled
 from railbed.diagnose.shared.compare import grew, growths
 from railbed.rules.judgement import Judgement, Span, fail, warn
-from railbed.rules.rule import Rule
+from railbed.rules.rule import Rule, Unsampled
 from railbed.rules.signal import Signal
+from railbed.rules.site import SwitchPortView
 
 ALL = ""
 """Most switches count the drops of all queues of a port together."""
 QUEUES = [str(number) for number in range(8)]
 
 
-def judge(port: SampledSwitchPort) -> Iterator[Judgement]:
+def judge(port: SwitchPortView) -> Iterator[Judgement]:
     """Judge every queue of a switch port, or all of them together."""
-    drops = {queue: signal for queue in (ALL, *QUEUES) if (signal := port.try_read("queue_wred_drop_packets", queue))}
+    drops = {queue: signal for queue in (ALL, *QUEUES) if (signal := port.try_signal("queue_wred_drop_packets", queue))}
     if not drops:
         raise Unsampled("queue_wred_drop_packets", port.subject)
     for queue, signal in drops.items():
@@ -62,13 +62,13 @@ def _name(queue: str) -> str:
     return f"queue {queue}" if queue else "the port"
 
 
-def _marks(port: SampledSwitchPort, queue: str) -> list[Signal]:
+def _marks(port: SwitchPortView, queue: str) -> list[Signal]:
     queues = QUEUES if queue == ALL else [queue]
-    return [signal for name in queues if (signal := port.try_read("queue_ecn_marked_packets", name))]
+    return [signal for name in queues if (signal := port.try_signal("queue_ecn_marked_packets", name))]
 
 
-def _lossless_drops(port: SampledSwitchPort, span: Span) -> bool:
-    return grew(port.try_read("queue_drop_packets", port.lossless), span) > 0
+def _lossless_drops(port: SwitchPortView, span: Span) -> bool:
+    return grew(port.try_signal("queue_drop_packets", port.lossless), span) > 0
 
 
 RULE = Rule(

@@ -26,11 +26,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from railbed.diagnose.evidence import Evidence, Unsampled
 from railbed.diagnose.shared.compare import at, middles, others_at
 from railbed.rules.judgement import Judgement, Span, warn
-from railbed.rules.rule import NotJudged, Rule
+from railbed.rules.rule import NotJudged, Rule, Unsampled
 from railbed.rules.signal import Signal, Truths
+from railbed.rules.site import Site
 
 IDLE, RATIO = 1 / 3, 0.5
 """Share of the time for all GPUs, and of what the others are busy for one of them."""
@@ -40,12 +40,12 @@ LEAST_SECONDS = 30.0
 """Evaluations and checkpoints are shorter."""
 
 
-def judge(evidence: Evidence) -> Iterator[Judgement]:
+def judge(site: Site) -> Iterator[Judgement]:
     """Compare the GPUs with each other, and all of them with a third of the time."""
-    busy = {(signal.series.device, signal.series.part): signal for signal in evidence.all_of("gpu_busy")}
+    busy = {(signal.series.device, signal.series.part): signal for signal in site.run.signals_of("gpu_busy")}
     if not busy:
         raise Unsampled("gpu_busy", "any node")
-    steps = evidence.all_of("step_seconds")
+    steps = site.run.signals_of("step_seconds")
     if not steps:
         raise NotJudged("this was no training")
     training = Span(min(float(signal.times[0]) for signal in steps), max(float(signal.times[-1]) for signal in steps))
@@ -65,8 +65,7 @@ def judge(evidence: Evidence) -> Iterator[Judgement]:
 
 
 def _during(signal: Signal, unusual: Truths, training: Span) -> list[Span]:
-    inside = (signal.times > training.start) & (signal.times <= training.end)
-    return signal.where(unusual & inside, least=LEAST_SECONDS)
+    return signal.where(unusual & signal.during(training), least=LEAST_SECONDS)
 
 
 RULE = Rule(

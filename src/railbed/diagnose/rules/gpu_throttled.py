@@ -24,10 +24,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from railbed.diagnose.evidence import SampledNode, Unsampled
 from railbed.diagnose.shared.compare import at
 from railbed.rules.judgement import Judgement, warn
-from railbed.rules.rule import Rule
+from railbed.rules.rule import Rule, Unsampled
+from railbed.rules.site import NodeView
 
 BUSY = 0.8
 """A GPU with less to do lowers its clock on purpose."""
@@ -37,19 +37,19 @@ FAST_PERCENTILE = 90
 LEAST_SECONDS = 5.0
 
 
-def judge(node: SampledNode) -> Iterator[Judgement]:
+def judge(node: NodeView) -> Iterator[Judgement]:
     """Compare each GPU's clock with what it reached while busy."""
-    gpus = [series.part for series in node.evidence.of_meter("gpu_clock") if series.device == node.name]
+    gpus = [series.part for series in node.site.run.series_of("gpu_clock") if series.device == node.name]
     if not gpus:
         raise Unsampled("gpu_clock", node.name)
     for gpu in gpus:
-        clock, busy = node.read("gpu_clock", gpu), node.read("gpu_busy", gpu)
+        clock, busy = node.signal("gpu_clock", gpu), node.signal("gpu_busy", gpu)
         working = at(clock.times, busy) >= BUSY
         if not working.any():
             continue
         fast = float(np.nanpercentile(clock.values[working], FAST_PERCENTILE))
         for span in clock.where(working & (clock.values < SLOW * fast), least=LEAST_SECONDS):
-            others = [node.try_read(meter, gpu) for meter in ("gpu_temperature", "gpu_power")]
+            others = [node.try_signal(meter, gpu) for meter in ("gpu_temperature", "gpu_power")]
             yield warn(
                 f"GPU {gpu} ran at {clock.mean(span):,.0f} MHz, otherwise at {fast:,.0f} MHz",
                 clock,

@@ -26,22 +26,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.diagnose.evidence import SampledPort
 from railbed.diagnose.shared.compare import describe_growth, growths, measured_signals
 from railbed.rules.judgement import Judgement, fail
 from railbed.rules.rule import Rule
+from railbed.rules.site import PortView
 
 LEAST_ERRORS = 3
 """One frame in an hour may be a cosmic ray."""
 METERS = ("phy_crc_errors", "phy_symbol_errors", "rdma_damaged_packets")
 
 
-def judge(port: SampledPort) -> Iterator[Judgement]:
+def judge(port: PortView) -> Iterator[Judgement]:
     """Read the errors at both ends of a port's cable."""
     switch = port.switch_port
-    at_switch = switch.try_read("switch_crc_errors") if switch else None
+    at_switch = switch.try_signal("switch_crc_errors") if switch else None
     signals = measured_signals(
-        port, (*METERS, "switch_crc_errors"), *(port.try_read(meter) for meter in METERS), at_switch
+        port, (*METERS, "switch_crc_errors"), *(port.try_signal(meter) for meter in METERS), at_switch
     )
     for span, grown in growths(signals, least=LEAST_ERRORS):
         far = f" (the cable to {switch.subject})" if switch else ""

@@ -24,20 +24,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.diagnose.evidence import SampledPort
 from railbed.diagnose.shared.compare import growths, measured_signals
 from railbed.diagnose.shared.steps import CHANGES, describe, episodes, outages, span_of
 from railbed.model.text import plural
 from railbed.rules.judgement import Judgement, fail
 from railbed.rules.rule import Rule
 from railbed.rules.signal import BRIDGE_SECONDS
+from railbed.rules.site import PortView
 
 DOWNED = "rdma_link_downed"
 
 
-def judge(port: SampledPort) -> Iterator[Judgement]:
+def judge(port: PortView) -> Iterator[Judgement]:
     """Find outages by the carrier; the RDMA port counts only the way down."""
-    changes, downed = port.try_read(CHANGES), port.try_read(DOWNED)
+    changes, downed = port.try_signal(CHANGES), port.try_signal(DOWNED)
     signals = measured_signals(port, (CHANGES, DOWNED), changes, downed)
     spans = []
     for episode in episodes(outages(port)) if changes is not None else ():
@@ -45,7 +45,7 @@ def judge(port: SampledPort) -> Iterator[Judgement]:
         observed = f"the link {describe(episode, signals[0].interval)}"
         yield fail(observed, *signals, span=spans[-1], certainty="certain", expected="the link stays up")
     for span, grown in growths([downed] if downed is not None else []):
-        if not any(span.widened(BRIDGE_SECONDS).overlaps(other) for other in spans):
+        if not any(span.widen(BRIDGE_SECONDS).overlaps(other) for other in spans):
             observed = f"the RDMA port went down {plural(round(grown[0].total(span)), 'time')}"
             yield fail(observed, *grown, span=span, certainty="certain", expected="the link stays up")
 

@@ -32,12 +32,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from railbed.diagnose.evidence import Evidence, Unsampled
 from railbed.diagnose.shared.compare import at, smooth
 from railbed.diagnose.shared.network import PeerTraffic, busiest_rail, directions, lossy_directions, name_losses
 from railbed.rules.judgement import Judgement, Span, fail
-from railbed.rules.rule import Rule
+from railbed.rules.rule import Rule, Unsampled
 from railbed.rules.signal import Signal, join_spans, median_of
+from railbed.rules.site import Site
 
 LEAST_RATE, LEAST_SHARE = 5.0, 0.01
 """Segments per second, and share of all segments."""
@@ -46,22 +46,22 @@ RATIO = 4.0
 """To what is usual in this run, or on the other nodes."""
 
 
-def judge(evidence: Evidence) -> Iterator[Judgement]:
+def judge(site: Site) -> Iterator[Judgement]:
     """Compare segments that were sent again with all segments, on every node."""
-    again = {signal.series.device: signal for signal in evidence.all_of("tcp_retransmits")}
-    sent = {signal.series.device: signal for signal in evidence.all_of("tcp_segments_sent")}
+    again = {signal.series.device: signal for signal in site.run.signals_of("tcp_retransmits")}
+    sent = {signal.series.device: signal for signal in site.run.signals_of("tcp_segments_sent")}
     if not again or not sent:
         raise Unsampled("tcp_retransmits", "any node")
-    needless = {signal.series.device: signal for signal in evidence.all_of("tcp_needless")}
-    lost = {node: _lost(signal, needless.get(node)) for node, signal in again.items() if node in sent}
+    needless = {signal.series.device: signal for signal in site.run.signals_of("tcp_needless")}
+    lost = {node: _subtract_needless(signal, needless.get(node)) for node, signal in again.items() if node in sent}
     limit = max(LEAST_SHARE, RATIO * median_of([_usual(signal, sent[node]) for node, signal in lost.items()]))
     episodes = {node: _episodes(signal, sent[node], limit) for node, signal in lost.items()}
     for span in join_spans((span for spans in episodes.values() for span in spans), BRIDGE_SECONDS):
         shares = {node: lost[node].total(span) / max(1.0, sent[node].total(span)) for node in episodes}
         losing = [node for node, spans in episodes.items() if any(span.overlaps(other) for other in spans)]
-        sent_to = directions(evidence, span)
+        sent_to = directions(site, span)
         lossy = lossy_directions(sent_to, limit)
-        place = _end(lossy) or _place(evidence, shares, losing, span)
+        place = _end(lossy) or _place(site, shares, losing, span)
         where = f"; loss {name_losses(lossy, sent_to)}" if lossy else ""
         most = max(losing, key=lambda node: shares[node])
         total = sum(lost[node].total(span) for node in losing)
@@ -75,7 +75,7 @@ def judge(evidence: Evidence) -> Iterator[Judgement]:
         )
 
 
-def _lost(again: Signal, needless: Signal | None) -> Signal:
+def _subtract_needless(again: Signal, needless: Signal | None) -> Signal:
     """Return the segments that were sent again and had not arrived; a report of those that had may be a sample late."""
     if needless is None:
         return again
@@ -102,14 +102,14 @@ def _end(lossy: Sequence[PeerTraffic]) -> str:
     return senders.pop() if len(senders) == 1 else receivers.pop() if len(receivers) == 1 else ""
 
 
-def _place(evidence: Evidence, shares: Mapping[str, float], losing: list[str], span: Span) -> str:
+def _place(site: Site, shares: Mapping[str, float], losing: list[str], span: Span) -> str:
     """Return the node that sets itself apart, or the rail."""
-    rail = busiest_rail(evidence, span)
+    rail = busiest_rail(site, span)
     worst = max(losing, key=lambda node: shares[node])
     others = [share for node, share in shares.items() if node != worst]
     if len(losing) == 1 and others and shares[worst] > RATIO * float(np.median(others)):
         return worst
-    return rail or "cluster"
+    return rail.name if rail else "cluster"
 
 
 RULE = Rule(

@@ -27,65 +27,63 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from railbed.diagnose.evidence import Evidence, SampledRail, Unsampled
 from railbed.diagnose.shared.compare import at, middles
 from railbed.diagnose.shared.network import busiest_rail, sent_by, slow_network, used_rails
 from railbed.model.text import duration, size
 from railbed.rules.judgement import Judgement, Span, fail, warn
-from railbed.rules.rule import Rule
+from railbed.rules.rule import Rule, Unsampled
 from railbed.rules.signal import Signal, median_of
+from railbed.rules.site import RailView, Site
 
 LEAST_SECONDS = 5.0
 FAIR_SHARE = 2 / 3
 """Of what the other rails carry: collectives divide their data evenly."""
 
 
-def judge(evidence: Evidence) -> Iterator[Judgement]:
+def judge(site: Site) -> Iterator[Judgement]:
     """Compare waits with the run's usual ones, and rails with each other."""
-    rails = used_rails(evidence)
+    rails = used_rails(site)
     if len(rails) > 1:
         yield from _compare_rails(rails)
     try:
-        yield from _compare_times(evidence)
+        yield from _compare_times(site)
     except Unsampled:
         if len(rails) < 2:
             raise
 
 
-def _compare_times(evidence: Evidence) -> Iterator[Judgement]:
-    for slow in slow_network(evidence):
-        rail = busiest_rail(evidence, slow.span) or busiest_rail(evidence)
+def _compare_times(site: Site) -> Iterator[Judgement]:
+    for slow in slow_network(site):
+        rail = busiest_rail(site, slow.span) or busiest_rail(site)
         yield fail(
             f"the network took {duration(slow.seconds)} per step on all nodes, usually {duration(slow.usual)}"
-            f"{_rate(evidence, rail, slow.span)}",
-            *_one_of_each(evidence, rail),
+            f"{_rate(rail, slow.span)}",
+            *_one_of_each(site, rail),
             span=slow.span,
-            subject=rail,
+            subject=rail.name if rail else "",
             expected="as fast as in the rest of the run",
         )
 
 
-def _rate(evidence: Evidence, rail: str, span: Span) -> str:
-    view = next((view for view in evidence.rails if view.name == rail), None)
-    if view is None:
+def _rate(rail: RailView | None, span: Span) -> str:
+    if rail is None:
         return ""
-    return f"; it carried {size(sent_by(view, span))}/s per node, {size(sent_by(view))}/s in the mean of the run"
+    return f"; it carried {size(sent_by(rail, span))}/s per node, {size(sent_by(rail))}/s in the mean of the run"
 
 
-def _one_of_each(evidence: Evidence, rail: str) -> list[Signal]:
-    waits = evidence.all_of("allreduce_exposed_seconds")[:1]
-    sent = [signal for view in evidence.rails if view.name == rail for signal in view.try_read("net_tx_bytes").values()]
-    return [*waits, *sent[:1]]
+def _one_of_each(site: Site, rail: RailView | None) -> list[Signal]:
+    sent = list(rail.try_signals("net_tx_bytes").values()) if rail else []
+    return [*site.run.signals_of("allreduce_exposed_seconds")[:1], *sent[:1]]
 
 
-def _compare_rails(rails: list[SampledRail]) -> Iterator[Judgement]:
+def _compare_rails(rails: list[RailView]) -> Iterator[Judgement]:
     """Compare what each rail carried with the others at the same time."""
     sums = {rail.name: _sum_of(rail) for rail in rails}
     for name, signal in sums.items():
         others = middles(np.array([at(signal.times, other) for key, other in sums.items() if key != name]))
         busy = others > 0.5 * median_of(others)
         for span in signal.where(busy & (signal.values < FAIR_SHARE * others), least=LEAST_SECONDS):
-            rest = float(np.nanmean(others[(signal.times > span.start) & (signal.times <= span.end)]))
+            rest = float(np.nanmean(others[signal.during(span)]))
             yield warn(
                 f"carried {size(signal.mean(span))}/s, the other rails {size(rest)}/s",
                 signal,
@@ -95,9 +93,9 @@ def _compare_rails(rails: list[SampledRail]) -> Iterator[Judgement]:
             )
 
 
-def _sum_of(rail: SampledRail) -> Signal:
+def _sum_of(rail: RailView) -> Signal:
     """Return what all nodes of a rail sent together."""
-    signals = [*rail.try_read("rdma_tx_bytes").values(), *rail.try_read("net_tx_bytes").values()]
+    signals = [*rail.try_signals("rdma_tx_bytes").values(), *rail.try_signals("net_tx_bytes").values()]
     first = signals[0]
     values = np.array([at(first.times, signal) for signal in signals])
     known = np.isfinite(values).all(axis=0)

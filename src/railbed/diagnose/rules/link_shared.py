@@ -35,15 +35,15 @@ from itertools import pairwise
 
 import numpy as np
 
-from railbed.diagnose.evidence import Evidence, SampledPort, SampledRail, Unsampled
 from railbed.diagnose.shared.foreign import Foreign, describe_foreign, foreign_on, usually_carried
 from railbed.diagnose.shared.network import SlowNetwork
 from railbed.diagnose.shared.steps import steps_of
 from railbed.model.record import Verdict
 from railbed.model.text import duration, size
 from railbed.rules.judgement import Judgement, Span, fail
-from railbed.rules.rule import Rule
+from railbed.rules.rule import Rule, Unsampled
 from railbed.rules.signal import median_of
+from railbed.rules.site import PortView, RailView, Site
 
 SHARE_OF_SPEED = 0.2
 STANDSTILL_SECONDS, STANDSTILL_STEPS = 3.0, 4
@@ -52,16 +52,16 @@ LONGER, SHARE_OF_STEP = 1.5, 0.1
 """How many times as long as usual ranks wait for the network, and by which share of a usual step at least."""
 
 
-def judge(rail: SampledRail) -> Iterator[Judgement]:
+def judge(rail: RailView) -> Iterator[Judgement]:
     """Look at what each node sent, then at what came from machines that are not sampled."""
     usual = usually_carried(rail)
-    measured = [port for port in rail.ports if port.try_read("tcp_training_tx_bytes")]
+    measured = [port for port in rail.ports if port.try_signal("tcp_training_tx_bytes")]
     if not measured:
         raise Unsampled("tcp_training_tx_bytes", f"any port of {rail.name}")
     sent = [foreign for port in measured for foreign in foreign_on(port, "tx", usual)]
     received = [foreign for port in measured for foreign in foreign_on(port, "rx", usual)]
     for foreign in sent:
-        ends = [end.port.name for end in received if not end.has_peers and _is_same(end, foreign)]
+        ends = [end.port.node.name for end in received if not end.has_peers and _is_same(end, foreign)]
         yield from _judge_foreign(foreign, ends)
     for foreign in received:
         if not any(_is_same(foreign, other) for other in sent):
@@ -70,15 +70,15 @@ def judge(rail: SampledRail) -> Iterator[Judgement]:
 
 def _is_same(received: Foreign, sent: Foreign) -> bool:
     """Whether a node may have sent what another one received at the same time."""
-    together = received.span.widened(received.net.interval).overlaps(sent.span)
-    return together and received.port.name != sent.port.name
+    together = received.span.widen(received.net.interval).overlaps(sent.span)
+    return together and received.port.node.name != sent.port.node.name
 
 
 def _judge_foreign(foreign: Foreign, ends: Sequence[str] = ()) -> Iterator[Judgement]:
-    backlog = foreign.port.try_read("qdisc_backlog_bytes") if foreign.direction == "tx" else None
+    backlog = foreign.port.try_signal("qdisc_backlog_bytes") if foreign.direction == "tx" else None
     waits = bool(backlog and median_of(backlog.within(foreign.span)) > 0)
-    longer = _longer_wait(foreign.port.evidence, foreign.span)
-    still = _standstill(foreign.port.evidence, foreign.span)
+    longer = _longer_wait(foreign.port.site, foreign.span)
+    still = _standstill(foreign.port.site, foreign.span)
     speed = _speed(foreign.port)
     if not (waits or longer or still or (speed and foreign.rate >= SHARE_OF_SPEED * speed)):
         return
@@ -102,10 +102,10 @@ def _judge_foreign(foreign: Foreign, ends: Sequence[str] = ()) -> Iterator[Judge
     yield judgement if waits or longer or still else replace(judgement, verdict=Verdict.WARN)
 
 
-def _longer_wait(evidence: Evidence, span: Span) -> SlowNetwork | None:
+def _longer_wait(site: Site, span: Span) -> SlowNetwork | None:
     """Return how long ranks waited for the network in a span, if that was longer than usual."""
     with suppress(Unsampled):  # no training, or too short
-        waits, steps = (steps_of(evidence, meter).values() for meter in ("allreduce_exposed_seconds", "step_seconds"))
+        waits, steps = (steps_of(site, meter).values() for meter in ("allreduce_exposed_seconds", "step_seconds"))
         # The rank that waits the least waits only for the network, not for other ranks.
         seconds = min((wait.middle_over_time(span) for wait in waits if len(wait.within(span))), default=0.0)
         usual = median_of([wait.usual for wait in waits])
@@ -114,9 +114,9 @@ def _longer_wait(evidence: Evidence, span: Span) -> SlowNetwork | None:
     return None
 
 
-def _standstill(evidence: Evidence, span: Span) -> float:
+def _standstill(site: Site, span: Span) -> float:
     """Return for how long no rank ended a step, if that began in a span and is much longer than a step; else 0."""
-    steps = evidence.all_of("step_seconds")
+    steps = site.run.signals_of("step_seconds")
     if not steps:
         return 0.0
     ends = np.unique(np.concatenate([signal.times[np.isfinite(signal.values)] for signal in steps]))
@@ -125,9 +125,9 @@ def _standstill(evidence: Evidence, span: Span) -> float:
     return max((float(gap) for gap in gaps if gap >= least), default=0.0)
 
 
-def _speed(port: SampledPort) -> float | None:
+def _speed(port: PortView) -> float | None:
     """Return the speed that the cluster file has for a port's rail, in bytes per second."""
-    speed = port.evidence.cluster.rails[port.port.rail].speed
+    speed = port.rail.speed
     return speed * 1e9 / 8 if speed else None
 
 

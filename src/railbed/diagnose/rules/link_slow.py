@@ -29,14 +29,14 @@ from contextlib import suppress
 
 import numpy as np
 
-from railbed.diagnose.evidence import SampledRail, Unsampled
 from railbed.diagnose.shared.compare import others_at, smooth
 from railbed.diagnose.shared.foreign import foreign_on, usually_carried
 from railbed.diagnose.shared.network import slow_network, slow_peer
 from railbed.model.text import duration, number, size
 from railbed.rules.judgement import Judgement, Span, fail
-from railbed.rules.rule import NotJudged, Rule
+from railbed.rules.rule import NotJudged, Rule, Unsampled
 from railbed.rules.signal import Signal, median_of
+from railbed.rules.site import RailView
 
 LEAST_RATE = 1.0
 """Packets per second that waited; at a low rate, a single packet of 64 KiB waits for a good part of a second."""
@@ -50,11 +50,11 @@ SLOWED, COMPARABLE = 0.9, 0.5
 sent before a training begins, and in its pauses."""
 
 
-def judge(rail: SampledRail) -> Iterator[Judgement]:
+def judge(rail: RailView) -> Iterator[Judgement]:
     """Compare how often packets waited on each node of a rail, then how long they waited in front of each."""
     if len(rail.ports) < 2:
         raise NotJudged("there is only one node")
-    waits = rail.read("qdisc_overlimits")
+    waits = rail.signals("qdisc_overlimits")
     explained: list[Span] = []
     for node, signal in waits.items():
         others = np.nan_to_num(smooth(others_at(node, waits)))
@@ -63,7 +63,7 @@ def judge(rail: SampledRail) -> Iterator[Judgement]:
             if _is_full(rail, node, span):
                 continue
             explained.append(span)
-            usual = float(np.mean(others[(signal.times > span.start) & (signal.times <= span.end)]))
+            usual = float(np.mean(others[signal.during(span)]))
             yield fail(
                 f"packets waited for the link {number(signal.mean(span), 3)} times per second, on the other nodes "
                 f"{number(usual, 2)}{_rate(rail, node, span)}",
@@ -77,10 +77,10 @@ def judge(rail: SampledRail) -> Iterator[Judgement]:
     yield from _judge_peers(rail, explained)
 
 
-def _judge_peers(rail: SampledRail, explained: Sequence[Span]) -> Iterator[Judgement]:
+def _judge_peers(rail: RailView, explained: Sequence[Span]) -> Iterator[Judgement]:
     """Find the node that packets wait in front of while all ranks wait for the network."""
     with suppress(Unsampled):  # no training
-        for slow in slow_network(rail.evidence):
+        for slow in slow_network(rail.site):
             peer = slow_peer(rail, slow.span)
             if peer is None or any(slow.span.overlaps(span) for span in explained):
                 continue
@@ -97,42 +97,42 @@ def _judge_peers(rail: SampledRail, explained: Sequence[Span]) -> Iterator[Judge
             )
 
 
-def _is_full(rail: SampledRail, node: str, span: Span) -> bool:
+def _is_full(rail: RailView, node: str, span: Span) -> bool:
     """Whether a node sent more than the others, or as much as at other times; False if that is not known."""
-    sent = rail.try_read("net_tx_bytes")
+    sent = rail.try_signals("net_tx_bytes")
     if node not in sent:
         return False
     signal, mean = sent[node], sent[node].mean(span)
-    inside = (signal.times > span.start) & (signal.times <= span.end)
+    inside = signal.during(span)
     usual = signal.values[~inside & (signal.values >= COMPARABLE * mean)]
     if len(usual) * signal.interval >= LEAST_SECONDS and mean >= SLOWED * median_of(usual):
         return True
     return mean > BUSIER * median_of(others_at(node, sent)[inside])
 
 
-def _is_slower(rail: SampledRail, node: str, span: Span) -> bool:
+def _is_slower(rail: RailView, node: str, span: Span) -> bool:
     """Whether a link of the rail carried more in this run; True if that is not known."""
-    sent = rail.try_read("net_tx_bytes")
+    sent = rail.try_signals("net_tx_bytes")
     return node not in sent or any(
         signal.mean(span) < SLOWED * float(np.nanmax(smooth(signal.values), initial=0.0)) for signal in sent.values()
     )
 
 
-def _receives_foreign(rail: SampledRail, node: str, span: Span) -> bool:
+def _receives_foreign(rail: RailView, node: str, span: Span) -> bool:
     """Whether packets wait in front of a node because of other programs."""
-    (port,) = (port for port in rail.ports if port.name == node)
-    with suppress(Unsampled, NotJudged):
+    (port,) = (port for port in rail.ports if port.node.name == node)
+    with suppress(NotJudged):
         return any(foreign.span.overlaps(span) for foreign in foreign_on(port, "rx", usually_carried(rail)))
     return False
 
 
-def _rate(rail: SampledRail, node: str, span: Span) -> str:
-    sent = rail.try_read("net_tx_bytes").get(node)
+def _rate(rail: RailView, node: str, span: Span) -> str:
+    sent = rail.try_signals("net_tx_bytes").get(node)
     return f"; it sent {size(sent.mean(span))}/s" if sent else ""
 
 
-def _backlog(rail: SampledRail, node: str) -> list[Signal]:
-    backlog = rail.try_read("qdisc_backlog_bytes").get(node)
+def _backlog(rail: RailView, node: str) -> list[Signal]:
+    backlog = rail.try_signals("qdisc_backlog_bytes").get(node)
     return [backlog] if backlog else []
 
 

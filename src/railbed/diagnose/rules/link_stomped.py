@@ -24,20 +24,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.diagnose.evidence import SampledSwitchPort
 from railbed.diagnose.shared.compare import grew, growths
 from railbed.rules.judgement import Judgement, warn
 from railbed.rules.rule import Rule
+from railbed.rules.site import SwitchPortView
 
 
-def judge(port: SampledSwitchPort) -> Iterator[Judgement]:
+def judge(port: SwitchPortView) -> Iterator[Judgement]:
     """Find stomped frames, and the port at which they were damaged."""
-    stomped = port.read("switch_stomped_packets")
+    stomped = port.signal("switch_stomped_packets")
     for span, _ in growths([stomped]):
         sources = {
             f"{signal.series.device}/{signal.series.port}": grew(signal, span)
             for meter in ("switch_crc_errors", "phy_crc_errors")
-            for signal in port.evidence.all_of(meter)
+            for signal in port.site.run.signals_of(meter)
         }
         origin = max(sources, key=lambda name: sources[name]) if any(sources.values()) else ""
         yield warn(

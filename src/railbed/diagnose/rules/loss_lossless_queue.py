@@ -24,23 +24,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from railbed.diagnose.evidence import SampledPort
 from railbed.diagnose.shared.compare import describe_growth, growths, measured_signals
 from railbed.rules.judgement import Judgement, fail
 from railbed.rules.rule import Rule
 from railbed.rules.signal import Signal
+from railbed.rules.site import PortView
 
 INGRESS = "ingress_drop_packets"
 
 
-def judge(port: SampledPort) -> Iterator[Judgement]:
+def judge(port: PortView) -> Iterator[Judgement]:
     """Read the drops at both ends of a port's cable."""
     switch = port.switch_port
     at_switch = [
-        switch.try_read("queue_drop_packets", port.lossless) if switch else None,
-        switch.try_read(INGRESS) if switch else None,
+        switch.try_signal("queue_drop_packets", port.lossless) if switch else None,
+        switch.try_signal(INGRESS) if switch else None,
     ]
-    at_node = port.try_read("priority_rx_drops", port.lossless)
+    at_node = port.try_signal("priority_rx_drops", port.lossless)
     signals = measured_signals(port, ("queue_drop_packets", "priority_rx_drops"), *at_switch, at_node)
     for span, grown in growths(signals):
         place = switch.subject if switch and grown[0] is not at_node else port.subject
@@ -54,7 +54,7 @@ def judge(port: SampledPort) -> Iterator[Judgement]:
         )
 
 
-def _way(port: SampledPort, grown: Sequence[Signal]) -> str:
+def _way(port: PortView, grown: Sequence[Signal]) -> str:
     """Return the direction: the ingress buffer of a switch drops what the node sends, all others what it gets."""
     ways = {"from" if signal.meter.name == INGRESS else "on the way to" for signal in grown}
     return f"{' and '.join(sorted(ways))} {port.subject}"

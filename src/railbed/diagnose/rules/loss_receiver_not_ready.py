@@ -23,18 +23,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.diagnose.evidence import SampledPort
 from railbed.diagnose.shared.compare import describe_growth, growths, measured_signals
 from railbed.rules.judgement import Judgement, warn
 from railbed.rules.rule import Rule
+from railbed.rules.site import PortView
 
 LEAST_PACKETS = 100
 """A few are normal while ranks connect."""
 
 
-def judge(port: SampledPort) -> Iterator[Judgement]:
+def judge(port: PortView) -> Iterator[Judgement]:
     """Read the counters of both roles."""
-    refused, dropped = port.try_read("rdma_receiver_not_ready"), port.try_read("rdma_out_of_buffer")
+    refused, dropped = port.try_signal("rdma_receiver_not_ready"), port.try_signal("rdma_out_of_buffer")
     for span, grown in growths(measured_signals(port, ("rdma_out_of_buffer",), refused, dropped), least=LEAST_PACKETS):
         own = dropped in grown
         whose = "this node had no receive buffers posted" if own else "a node that this one sends to had none posted"

@@ -25,11 +25,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from railbed.diagnose.evidence import SampledRail, Unsampled
 from railbed.diagnose.shared.compare import growths
 from railbed.rules.judgement import Judgement, Span, warn
-from railbed.rules.rule import Rule
+from railbed.rules.rule import Rule, Unsampled
 from railbed.rules.signal import Signal, sum_growth
+from railbed.rules.site import RailView
 
 LEAST_PACKETS = 10
 """A few may be lost when links come up."""
@@ -37,19 +37,19 @@ MOST = 0.8
 """Share of the lost packets from which one port is blamed."""
 
 
-def judge(rail: SampledRail) -> Iterator[Judgement]:
+def judge(rail: RailView) -> Iterator[Judgement]:
     """Compare what receivers missed with what senders repeated."""
-    missed = rail.try_read("rdma_out_of_sequence")
+    missed = rail.try_signals("rdma_out_of_sequence")
     if not missed:
         raise Unsampled("rdma_out_of_sequence", rail.name)
-    repeated = [*rail.try_read("rdma_sequence_naks").values(), *rail.try_read("rdma_retransmits").values()]
+    repeated = [*rail.try_signals("rdma_sequence_naks").values(), *rail.try_signals("rdma_retransmits").values()]
     for span, grown in growths(list(missed.values()), least=LEAST_PACKETS):
-        total, again = sum_growth(grown, span), sum_growth(repeated, span.widened(2.0))
+        total, again = sum_growth(grown, span), sum_growth(repeated, span.widen(2.0))
         worst = max(grown, key=lambda signal: signal.total(span))
         at_worst = worst.total(span) >= MOST * total and len(rail.ports) > 2
         yield warn(
             f"{total:,.0f} packets arrived out of sequence{_again(repeated, again)}"
-            f"{_direction(_most_of(repeated, span.widened(2.0)), _most_of(grown, span))}",
+            f"{_direction(_most_of(repeated, span.widen(2.0)), _most_of(grown, span))}",
             *sorted(grown, key=lambda signal: -signal.total(span))[:2],
             span=span,
             certainty="certain" if again else "likely",

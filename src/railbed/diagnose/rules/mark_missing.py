@@ -24,14 +24,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.diagnose.evidence import SampledPort
 from railbed.diagnose.shared.compare import find_unprotected
 from railbed.model.text import size
 from railbed.rules.judgement import Judgement, fail
 from railbed.rules.rule import Rule
+from railbed.rules.site import PortView
 
 
-def judge(port: SampledPort) -> Iterator[Judgement]:
+def judge(port: PortView) -> Iterator[Judgement]:
     """Compare RDMA with the priorities that carried it, at the card and at the switch."""
     for case in find_unprotected(port):
         if case.lossless_queue is not None and case.lossless_queue >= case.total / 2:

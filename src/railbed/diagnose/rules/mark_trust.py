@@ -24,16 +24,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.diagnose.evidence import SampledPort
 from railbed.diagnose.shared.compare import find_unprotected
 from railbed.model.text import size
 from railbed.rules.judgement import Judgement, fail
 from railbed.rules.rule import Rule
+from railbed.rules.site import PortView
 
 
-def judge(port: SampledPort) -> Iterator[Judgement]:
+def judge(port: PortView) -> Iterator[Judgement]:
     """Find RDMA in priority 0 that the switch, or the run's own check, shows to be marked."""
-    trusts_pcp = any(finding.subject == port.subject for finding in port.evidence.wrong("dscp_trust"))
+    trusts_pcp = any(finding.subject == port.subject for finding in port.site.run.wrong("dscp_trust"))
     for case in find_unprotected(port):
         marked = case.lossless_queue is not None and case.lossless_queue >= case.total / 2
         if not marked and not trusts_pcp:

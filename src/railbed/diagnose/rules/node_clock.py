@@ -23,14 +23,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.diagnose.evidence import Evidence
 from railbed.rules.judgement import Judgement, Span, warn
 from railbed.rules.rule import Rule
+from railbed.rules.site import Site
 
 
-def judge(evidence: Evidence) -> Iterator[Judgement]:
+def judge(site: Site) -> Iterator[Judgement]:
     """Report each jump that sampling noticed."""
-    for mark in evidence.marks("clock"):
+    for mark in site.run.marks("clock"):
         span = Span(mark.time, mark.time)
         yield warn(mark.text, span=span, certainty="certain", subject=mark.subject, expected="a steady clock")
 

@@ -21,14 +21,15 @@ Linux kernel documentation, sysfs-class-net (`carrier_changes`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from railbed.diagnose.evidence import Evidence, SampledPort, Unsampled
+from railbed.diagnose.shared.compare import reason_for_loss
 from railbed.diagnose.shared.steps import CHANGES, Outage, describe, episodes, outages, span_of
 from railbed.rules.judgement import Judgement, Span, fail
-from railbed.rules.rule import Rule
+from railbed.rules.rule import Rule, Unsampled
 from railbed.rules.signal import Signal
+from railbed.rules.site import PortView, Site
 
 TOGETHER_SECONDS = 3.0
 """Links that one fault took down are sampled as down within this time."""
@@ -47,18 +48,18 @@ Links = Mapping[str, _Link]
 """By the port's subject."""
 
 
-def judge(evidence: Evidence) -> Iterator[Judgement]:
+def judge(site: Site) -> Iterator[Judgement]:
     """Group links that went down together, by rail and by node."""
     links = {
         port.subject: _Link(changes, outages(port))
-        for node in evidence.nodes
+        for node in site.nodes
         for port in node.ports
-        if (changes := port.try_read(CHANGES))
+        if (changes := port.try_signal(CHANGES))
     }
     if not links:
         raise Unsampled(CHANGES, "any port")
     rails: list[tuple[str, Span]] = []
-    for rail in evidence.rails:
+    for rail in site.rails:
         of_rail = _of(rail.ports, links)
         if len(of_rail) < 2 or len(of_rail) < len(rail.ports):
             continue
@@ -74,26 +75,26 @@ def judge(evidence: Evidence) -> Iterator[Judgement]:
                 subject=rail.name,
                 expected="links are up",
             )
-    for node in evidence.nodes:
-        yield from _judge_node(evidence, node.name, _of(node.ports, links), rails)
+    for node in site.nodes:
+        yield from _judge_node(site, node.name, _of(node.ports, links), rails)
 
 
-def _of(ports: Sequence[SampledPort], links: Links) -> list[_Link]:
+def _of(ports: Iterable[PortView], links: Links) -> list[_Link]:
     return [links[port.subject] for port in ports if port.subject in links]
 
 
 def _judge_node(
-    evidence: Evidence, node: str, links: Sequence[_Link], rails: Sequence[tuple[str, Span]]
+    site: Site, node: str, links: Sequence[_Link], rails: Sequence[tuple[str, Span]]
 ) -> Iterator[Judgement]:
     for episode in _together(links):
         span = span_of(episode)
-        if any(span.overlaps(other.widened(TOGETHER_SECONDS)) for _, other in rails):
+        if any(span.overlaps(other.widen(TOGETHER_SECONDS)) for _, other in rails):
             continue
-        reason = _noticed(evidence, node, span)
+        reason = reason_for_loss(site, node, span, NOTICED_SECONDS)
         if len(links) < 2 and not reason:
             continue  # a single link that went down: link_flap
         yield fail(
-            _observed(episode, links) + (f", and training lost the node: {reason}" if reason else ""),
+            _describe_outage(episode, links) + (f", and training lost the node: {reason}" if reason else ""),
             *(link.changes for link in links[:2]),
             span=span,
             certainty="certain",
@@ -102,7 +103,7 @@ def _judge_node(
         )
 
 
-def _observed(episode: Sequence[Outage], links: Sequence[_Link]) -> str:
+def _describe_outage(episode: Sequence[Outage], links: Sequence[_Link]) -> str:
     usual = links[0].changes.interval
     if len(links) == 1:
         return f"its only rail link {describe(episode, usual)}"
@@ -124,15 +125,6 @@ def _together(links: Sequence[_Link]) -> list[list[Outage]]:
 
 def _alike(first: Span, second: Span) -> bool:
     return abs(first.start - second.start) <= TOGETHER_SECONDS
-
-
-def _noticed(evidence: Evidence, node: str, span: Span) -> str:
-    marks = [
-        mark.text.removeprefix(f"{mark.subject}: ")
-        for mark in evidence.marks("lost", "restart")
-        if mark.subject.partition("/")[0] == node and -1.0 <= mark.time - span.start <= span.seconds + NOTICED_SECONDS
-    ]
-    return marks[0] if marks else ""
 
 
 RULE = Rule(

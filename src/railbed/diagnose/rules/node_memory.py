@@ -22,19 +22,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.diagnose.evidence import SampledNode
 from railbed.model.text import size
 from railbed.rules.judgement import Judgement, warn
 from railbed.rules.rule import Rule
+from railbed.rules.site import NodeView
 
 LIMIT = 0.95
 """Share of the memory, caches not counted."""
 LEAST_SECONDS = 5.0
 
 
-def judge(node: SampledNode) -> Iterator[Judgement]:
+def judge(node: NodeView) -> Iterator[Judgement]:
     """Compare memory in use with the memory of the node."""
-    used, total = node.read("memory_used_bytes"), node.read("memory_total_bytes").usual
+    used, total = node.signal("memory_used_bytes"), node.signal("memory_total_bytes").usual
     for span in used.above(LIMIT * total, least=LEAST_SECONDS):
         yield warn(
             f"{size(used.peak(span))} of {size(total)} were in use",

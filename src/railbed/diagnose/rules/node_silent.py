@@ -26,26 +26,26 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from railbed.diagnose.evidence import Evidence, Unsampled
 from railbed.diagnose.shared.steps import is_only_silent, parts_of, sampled_times, silences
 from railbed.model.text import duration
 from railbed.rules.judgement import Judgement, Span, warn
-from railbed.rules.rule import Rule
+from railbed.rules.rule import Rule, Unsampled
+from railbed.rules.site import Site
 
 LEAST_SECONDS, LEAST_OF_ALL = 10.0, 20.0
 """Of one device, and of all: a busy machine that samples stands still for longer."""
 GAP_PREFIX = "no samples: "
 
 
-def judge(evidence: Evidence) -> Iterator[Judgement]:
+def judge(site: Site) -> Iterator[Judgement]:
     """Find gaps of each device, and of all."""
-    names = (*evidence.cluster.nodes, *evidence.cluster.switches)
-    times = {name: sampled_times(evidence, name) for name in names}
+    names = (*site.cluster.nodes, *site.cluster.switches)
+    times = {name: sampled_times(site, name) for name in names}
     sampled = {name: moments for name, moments in times.items() if len(moments) > 1}
     if not sampled:
         raise Unsampled("any series", "any device")
     together = np.unique(np.concatenate(list(sampled.values())))
-    *earlier, last = parts_of(evidence)
+    *earlier, last = parts_of(site)
     parts = [*earlier, Span(last.start, float(together[-1]))]
     for span in silences(together, LEAST_OF_ALL, parts):
         yield warn(
@@ -55,14 +55,14 @@ def judge(evidence: Evidence) -> Iterator[Judgement]:
         others = [other for key, other in sampled.items() if key != name]
         for span in silences(moments, LEAST_SECONDS, parts):
             if not others or is_only_silent(span, others):
-                reason = _reason(evidence, name, span)
+                reason = _reason(site, name, span)
                 observed = f"not sampled for {duration(span.seconds)}{f': {reason}' if reason else ''}"
                 yield warn(observed, span=span, certainty="certain", subject=name, expected="sampled without gaps")
 
 
-def _reason(evidence: Evidence, device: str, span: Span) -> str:
-    near = span.widened(2.0)
-    marks = (mark for mark in evidence.marks("gap") if mark.subject == device and near.start <= mark.time <= near.end)
+def _reason(site: Site, device: str, span: Span) -> str:
+    near = span.widen(2.0)
+    marks = (mark for mark in site.run.marks("gap") if mark.subject == device and near.start <= mark.time <= near.end)
     return next((mark.text.removeprefix(GAP_PREFIX) for mark in marks), "")
 
 

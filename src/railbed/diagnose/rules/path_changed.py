@@ -25,37 +25,37 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.diagnose.evidence import Evidence
 from railbed.diagnose.shared.compare import causes_of, changes_at, failures, remedies
 from railbed.model.record import Finding, Verdict
 from railbed.present.changed import NO_LINK, before_the_launch
 from railbed.present.groups import group_by
 from railbed.rules.judgement import Judgement, Span, fail
 from railbed.rules.rule import Rule
+from railbed.rules.site import Site
 from railbed.store.timeline import Mark
 
 OF_THE_HOST = ("disk_space", "memory_available")
 """Rules that are judged at a restart and are not about the network."""
 
 
-def judge(evidence: Evidence) -> Iterator[Judgement]:
+def judge(site: Site) -> Iterator[Judgement]:
     """Gather what failed at restarts, by the place of the change: restarts in a row are one verdict."""
     current: dict[str, list[tuple[Mark, Finding]]] = {}
-    for restart in failures(evidence):
-        changes = group_by(_of_network(evidence, restart), key=lambda finding: finding.subject)
+    for restart in failures(site):
+        changes = group_by(_of_network(site, restart), key=lambda finding: finding.subject)
         here = {findings[0].subject: [(restart, finding) for finding in findings] for findings in changes}
         for place in sorted(current.keys() - here.keys()):
-            yield _judgement(evidence, place, current.pop(place))
+            yield _judgement(site, place, current.pop(place))
         for place, pairs in here.items():
             current.setdefault(place, []).extend(pairs)
     for place, pairs in current.items():
-        yield _judgement(evidence, place, pairs)
+        yield _judgement(site, place, pairs)
 
 
-def _of_network(evidence: Evidence, restart: Mark) -> list[Finding]:
+def _of_network(site: Site, restart: Mark) -> list[Finding]:
     return [
         finding
-        for finding in causes_of(restart, changes_at(evidence, restart))
+        for finding in causes_of(restart, changes_at(site, restart))
         if finding.verdict is Verdict.FAIL and finding.check not in OF_THE_HOST and not _is_lost_link(finding)
     ]
 
@@ -65,13 +65,13 @@ def _is_lost_link(finding: Finding) -> bool:
     return finding.check == "link_up" and finding.observed.startswith(NO_LINK)
 
 
-def _judgement(evidence: Evidence, place: str, changes: list[tuple[Mark, Finding]]) -> Judgement:
+def _judgement(site: Site, place: str, changes: list[tuple[Mark, Finding]]) -> Judgement:
     restarts = list(dict.fromkeys(restart for restart, _ in changes))
     findings = list({finding.check: finding for _, finding in changes}.values())
     again = f", and {len(restarts) - 1} more after it" if len(restarts) > 1 else ""
     return fail(
         f"{'; '.join(map(before_the_launch, findings))}; found at a restart{again}: {restarts[0].text}",
-        span=Span(restarts[0].time, _next_step(evidence, restarts[-1].time)),
+        span=Span(restarts[0].time, _next_step(site, restarts[-1].time)),
         certainty="likely" if all(finding.before for finding in findings) else "possible",
         subject=place,
         expected=", ".join(dict.fromkeys(finding.expected for finding in findings)),
@@ -80,12 +80,12 @@ def _judgement(evidence: Evidence, place: str, changes: list[tuple[Mark, Finding
     )
 
 
-def _next_step(evidence: Evidence, restart: float) -> float:
+def _next_step(site: Site, restart: float) -> float:
     """Return when training took steps again: connections of the new ranks adapt to the change, or avoid the node."""
-    starts = [mark.time for mark in evidence.marks("notice") if mark.generation is not None and mark.time > restart]
+    starts = [mark.time for mark in site.run.marks("notice") if mark.generation is not None and mark.time > restart]
     start = min(starts, default=restart)  # later than the last messages of the ranks before
-    later = [signal.times[signal.times > start] for signal in evidence.all_of("step_seconds")]
-    return min((float(times[0]) for times in later if len(times)), default=evidence.span.end)
+    later = [signal.times[signal.times > start] for signal in site.run.signals_of("step_seconds")]
+    return min((float(times[0]) for times in later if len(times)), default=site.run.span.end)
 
 
 RULE = Rule(

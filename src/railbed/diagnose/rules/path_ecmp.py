@@ -26,13 +26,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from railbed.diagnose.evidence import SampledSwitch
 from railbed.diagnose.shared.compare import grew
 from railbed.model.cabling import port_key
 from railbed.model.text import size
 from railbed.rules.judgement import Judgement, Span, warn
 from railbed.rules.rule import NotJudged, Rule
 from railbed.rules.signal import Signal
+from railbed.rules.site import SwitchView
 
 RATIO = 3.0
 """A hash of few flows gives twice as much by chance."""
@@ -41,7 +41,7 @@ BUSY = 1e8
 LEAST_SECONDS = 10.0
 
 
-def judge(switch: SampledSwitch) -> Iterator[Judgement]:
+def judge(switch: SwitchView) -> Iterator[Judgement]:
     """Compare the uplinks of a switch with each other."""
     to_nodes = {port_key(port.port.name) for port in switch.ports}
     sent = switch.on_ports("switch_tx_bytes")
@@ -53,7 +53,7 @@ def judge(switch: SampledSwitch) -> Iterator[Judgement]:
         usual = np.median(np.array(others), axis=0)
         busy = (signal.values > BUSY) & (signal.values > RATIO * usual)
         for span in signal.where(busy, least=LEAST_SECONDS):
-            if not _paused(switch, span):
+            if not _has_paused(switch, span):
                 yield warn(
                     f"sent {size(signal.mean(span))}/s, the other uplinks {size(_mean(uplinks, name, span))}/s",
                     signal,
@@ -69,7 +69,7 @@ def _mean(uplinks: dict[str, Signal], name: str, span: Span) -> float:
     return float(np.mean(others))
 
 
-def _paused(switch: SampledSwitch, span: Span) -> bool:
+def _has_paused(switch: SwitchView, span: Span) -> bool:
     return any(grew(signal, span) for signal in switch.on_ports("switch_pause_tx_frames").values())
 
 

@@ -22,17 +22,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.diagnose.evidence import SampledPort
 from railbed.diagnose.shared.compare import growths, measured_signals
 from railbed.rules.judgement import Judgement, fail
 from railbed.rules.rule import Rule
+from railbed.rules.site import PortView
 
 
-def judge(port: SampledPort) -> Iterator[Judgement]:
+def judge(port: PortView) -> Iterator[Judgement]:
     """Read the counters at both ends of a port's cable."""
-    own = port.try_read("phy_oversize_packets")
+    own = port.try_signal("phy_oversize_packets")
     switch = port.switch_port
-    giants = switch.try_read("switch_giants") if switch else None
+    giants = switch.try_signal("switch_giants") if switch else None
     for span, grown in growths(measured_signals(port, ("phy_oversize_packets", "switch_giants"), own, giants)):
         at_switch = bool(switch) and grown[0] is giants
         who = f"{switch.subject} refused" if switch and at_switch else "the card refused"
@@ -42,7 +42,7 @@ def judge(port: SampledPort) -> Iterator[Judgement]:
             *grown,
             span=span,
             certainty="certain",
-            expected=f"an MTU of {port.evidence.cluster.mtu_of(port.port.rail)} on the rail",
+            expected=f"an MTU of {port.mtu} on the rail",
         )
 
 

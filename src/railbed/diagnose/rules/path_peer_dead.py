@@ -22,10 +22,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.diagnose.evidence import SampledPort
 from railbed.diagnose.shared.compare import describe_growth, growths, measured_signals
 from railbed.rules.judgement import Judgement, Span, fail
 from railbed.rules.rule import Rule
+from railbed.rules.site import PortView
 
 MANY_TIMEOUTS = 10
 """More than NCCL's seven retries of one connection."""
@@ -33,15 +33,17 @@ STOPPED = 0.01
 """Share of what a port received before."""
 
 
-def judge(port: SampledPort) -> Iterator[Judgement]:
+def judge(port: PortView) -> Iterator[Judgement]:
     """Read retries and time-outs, and look for a peer that stopped receiving."""
-    exceeded, timeouts = port.try_read("rdma_retries_exceeded"), port.try_read("rdma_timeouts")
+    exceeded, timeouts = port.try_signal("rdma_retries_exceeded"), port.try_signal("rdma_timeouts")
     signals = measured_signals(port, ("rdma_retries_exceeded", "rdma_timeouts"), exceeded, timeouts)
     for span, grown in growths(signals):
         gave_up = exceeded in grown
-        if not gave_up and (exceeded is not None or not _stopped(port, span) or grown[0].total(span) < MANY_TIMEOUTS):
+        if not gave_up and (
+            exceeded is not None or not _has_stopped(port, span) or grown[0].total(span) < MANY_TIMEOUTS
+        ):
             continue
-        silent = [peer.name for peer in port.peers if _stopped(peer, span)]
+        silent = [peer.node.name for peer in port.peers if _has_stopped(peer, span)]
         peer = f"; {silent[0]} stopped receiving" if len(silent) == 1 else ""
         yield fail(
             f"{describe_growth(grown, span)}{peer}",
@@ -52,9 +54,9 @@ def judge(port: SampledPort) -> Iterator[Judgement]:
         )
 
 
-def _stopped(port: SampledPort, span: Span) -> bool:
+def _has_stopped(port: PortView, span: Span) -> bool:
     """Whether a port received RDMA before, and no more from this time on."""
-    received = port.try_read("rdma_rx_bytes")
+    received = port.try_signal("rdma_rx_bytes")
     if received is None:
         return False
     before, after = (

@@ -25,11 +25,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.diagnose.evidence import SampledPort, SampledSwitchPort
 from railbed.diagnose.shared.compare import grew
 from railbed.rules.judgement import Judgement, Span, fail
 from railbed.rules.rule import NotJudged, Rule
 from railbed.rules.signal import Signal
+from railbed.rules.site import PortView, SwitchPortView
 
 LEAST_FRAMES = 10
 """Fewer may fall between the samples of the two ends."""
@@ -37,18 +37,18 @@ LEAST_SHARE = 0.01
 """Of the pauses that the switch sent: the two ends need not count alike."""
 
 
-def judge(port: SampledPort) -> Iterator[Judgement]:
+def judge(port: PortView) -> Iterator[Judgement]:
     """Compare the pauses that the switch sent with those that the card counted."""
     switch = port.switch_port
     if switch is None:
         raise NotJudged(f"the cluster file has no switch port for {port.subject}")
-    sent = switch.read("switch_pause_tx_frames")
-    received = port.try_read("pause_rx_frames", port.lossless)
+    sent = switch.signal("switch_pause_tx_frames")
+    received = port.try_signal("pause_rx_frames", port.lossless)
     if received is None:
-        port.read("priority_rx_bytes", port.lossless)  # a card that counts priorities would count pauses, too
+        port.signal("priority_rx_bytes", port.lossless)  # a card that counts priorities would count pauses, too
     for span in sent.above(0.0, bridge=30.0):
         frames = sent.total(span)
-        if frames < LEAST_FRAMES or _obeyed(received, span.widened(sent.interval), frames):
+        if frames < LEAST_FRAMES or _has_obeyed(received, span.widen(sent.interval), frames):
             continue
         count = "counts no pauses on" if received is None else "received none on"
         lost = sum(grew(signal, span) for signal in _losses(port, switch) if signal)
@@ -63,16 +63,16 @@ def judge(port: SampledPort) -> Iterator[Judgement]:
         )
 
 
-def _obeyed(received: Signal | None, span: Span, frames: float) -> bool:
+def _has_obeyed(received: Signal | None, span: Span, frames: float) -> bool:
     """Whether the card counted pauses, or nothing is known of what it counted."""
     return received is not None and (not received.covers(span) or received.total(span) >= LEAST_SHARE * frames)
 
 
-def _losses(port: SampledPort, switch: SampledSwitchPort) -> Iterator[Signal | None]:
-    yield switch.try_read("ingress_drop_packets")
-    yield switch.try_read("queue_drop_packets", port.lossless)
+def _losses(port: PortView, switch: SwitchPortView) -> Iterator[Signal | None]:
+    yield switch.try_signal("ingress_drop_packets")
+    yield switch.try_signal("queue_drop_packets", port.lossless)
     for receiver in (port, *port.peers):
-        yield receiver.try_read("rdma_out_of_sequence")
+        yield receiver.try_signal("rdma_out_of_sequence")
 
 
 RULE = Rule(

@@ -25,17 +25,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.diagnose.evidence import SampledPort, SampledRail, Unsampled
 from railbed.diagnose.shared.compare import grew
 from railbed.diagnose.shared.network import pauses
 from railbed.rules.judgement import Judgement, Span, warn
-from railbed.rules.rule import Rule
+from railbed.rules.rule import Rule, Unsampled
 from railbed.rules.signal import Signal, join_spans
+from railbed.rules.site import PortView, RailView
 
 LEAST_SENDERS = 2
 
 
-def judge(rail: SampledRail) -> Iterator[Judgement]:
+def judge(rail: RailView) -> Iterator[Judgement]:
     """Find times in which several ports were paused, and no card paused the switch."""
     received: dict[str, tuple[Signal, list[Span]]] = {}
     for port in rail.ports:
@@ -47,7 +47,7 @@ def judge(rail: SampledRail) -> Iterator[Judgement]:
         raise Unsampled("pause_rx_frames", f"at least two ports of {rail.name}")
     for span in join_spans(span for _, spans in received.values() for span in spans):
         paused = [name for name, (_, spans) in received.items() if any(span.overlaps(other) for other in spans)]
-        slow = [port for port in rail.ports if grew(port.try_read("pause_tx_frames", port.lossless), span) > 0]
+        slow = [port for port in rail.ports if grew(port.try_signal("pause_tx_frames", port.lossless), span) > 0]
         if len(paused) < LEAST_SENDERS or slow:
             continue
         target, depth = _target(rail.ports, span)
@@ -62,15 +62,15 @@ def judge(rail: SampledRail) -> Iterator[Judgement]:
         )
 
 
-def _target(ports: tuple[SampledPort, ...], span: Span) -> tuple[str, Signal | None]:
+def _target(ports: tuple[PortView, ...], span: Span) -> tuple[str, Signal | None]:
     """Return the switch port with the longest queue or the most marks, and that series; empty if it is not known."""
     for meter in ("queue_depth_bytes", "queue_ecn_marked_packets"):
         signals = {
             port.switch_port.subject: signal
             for port in ports
-            if port.switch_port and (signal := port.switch_port.try_read(meter, port.lossless))
+            if port.switch_port and (signal := port.switch_port.try_signal(meter, port.lossless))
         }
-        peaks = {name: signal.peak(span.widened(signal.interval)) for name, signal in signals.items()}
+        peaks = {name: signal.peak(span.widen(signal.interval)) for name, signal in signals.items()}
         if peaks and max(peaks.values()) > 0:
             name = max(peaks, key=lambda name: peaks[name])
             return name, signals[name]

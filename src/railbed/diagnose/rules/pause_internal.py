@@ -23,17 +23,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.diagnose.evidence import SampledSwitch
 from railbed.diagnose.shared.compare import grew
 from railbed.rules.judgement import Judgement, warn
 from railbed.rules.rule import NotJudged, Rule
+from railbed.rules.site import SwitchView
 
 INTERNAL = "ii"
 LEAST_FRAMES = 100
 """Fewer cost no bandwidth."""
 
 
-def judge(switch: SampledSwitch) -> Iterator[Judgement]:
+def judge(switch: SwitchView) -> Iterator[Judgement]:
     """Compare internal ports with front ports."""
     frames = switch.on_ports("switch_pause_rx_frames")
     internal = {name: signal for name, signal in frames.items() if name.lower().startswith(INTERNAL)}

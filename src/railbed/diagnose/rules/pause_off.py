@@ -24,17 +24,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.diagnose.evidence import SampledRail, Unsampled
 from railbed.diagnose.shared.compare import describe_growth, growths
 from railbed.rules.judgement import Judgement, fail
-from railbed.rules.rule import Rule
+from railbed.rules.rule import Rule, Unsampled
 from railbed.rules.signal import Signal, sum_growth
+from railbed.rules.site import RailView
 
 LEAST_PACKETS = 10
 """A few may be lost when links come up."""
 
 
-def judge(rail: SampledRail) -> Iterator[Judgement]:
+def judge(rail: RailView) -> Iterator[Judgement]:
     """Find losses on a rail without any pause."""
     at_cards, at_switch, losses = _pauses_at_cards(rail), _pauses_at_switch(rail), _losses(rail)
     if not at_cards:
@@ -54,21 +54,21 @@ def judge(rail: SampledRail) -> Iterator[Judgement]:
         )
 
 
-def _pauses_at_cards(rail: SampledRail) -> list[Signal]:
+def _pauses_at_cards(rail: RailView) -> list[Signal]:
     directions = ("pause_rx_frames", "pause_tx_frames")
-    signals = [port.try_read(meter, port.lossless) for port in rail.ports for meter in directions]
+    signals = [port.try_signal(meter, port.lossless) for port in rail.ports for meter in directions]
     return [signal for signal in signals if signal]
 
 
-def _pauses_at_switch(rail: SampledRail) -> list[Signal]:
+def _pauses_at_switch(rail: RailView) -> list[Signal]:
     directions = ("switch_pause_rx_frames", "switch_pause_tx_frames")
-    signals = [end.try_read(meter) for end in rail.switch_ports for meter in directions]
+    signals = [end.try_signal(meter) for end in rail.switch_ports for meter in directions]
     return [signal for signal in signals if signal]
 
 
-def _losses(rail: SampledRail) -> list[Signal]:
-    drops = [end.try_read("queue_drop_packets", end.lossless) for end in rail.switch_ports]
-    return [*rail.try_read("rdma_out_of_sequence").values(), *(signal for signal in drops if signal)]
+def _losses(rail: RailView) -> list[Signal]:
+    drops = [end.try_signal("queue_drop_packets", end.lossless) for end in rail.switch_ports]
+    return [*rail.try_signals("rdma_out_of_sequence").values(), *(signal for signal in drops if signal)]
 
 
 RULE = Rule(

@@ -23,20 +23,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.diagnose.evidence import SampledPort
 from railbed.diagnose.shared.compare import grew
 from railbed.rules.judgement import Judgement, fail
 from railbed.rules.rule import Rule
+from railbed.rules.site import PortView
 
 LEAST_SECONDS = 3.0
 """Shorter stalls are absorbed by the card's buffer and PFC."""
 
 
-def judge(port: SampledPort) -> Iterator[Judgement]:
+def judge(port: PortView) -> Iterator[Judgement]:
     """Find episodes in which PCIe stalled and the card had to stop the switch, or dropped packets."""
-    stalls = port.read("pcie_stalled_writes")
-    paused = port.try_read("pause_tx_frames", port.lossless)
-    dropped = [port.try_read("phy_rx_drops"), port.try_read("priority_rx_drops", port.lossless)]
+    stalls = port.signal("pcie_stalled_writes")
+    paused = port.try_signal("pause_tx_frames", port.lossless)
+    dropped = [port.try_signal("phy_rx_drops"), port.try_signal("priority_rx_drops", port.lossless)]
     for span in stalls.above(0.0, least=LEAST_SECONDS):
         frames, drops = grew(paused, span), sum(grew(signal, span) for signal in dropped)
         if frames or drops:

@@ -25,23 +25,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.diagnose.evidence import SampledPort
 from railbed.diagnose.shared.compare import grew
 from railbed.diagnose.shared.network import amount_of, pauses
 from railbed.rules.judgement import Judgement, fail, warn
 from railbed.rules.rule import Rule
+from railbed.rules.site import PortView
 
 MUCH = 0.2
 """Share of the time from which it is a failure: a fifth of the bandwidth is gone."""
 
 
-def judge(port: SampledPort) -> Iterator[Judgement]:
+def judge(port: PortView) -> Iterator[Judgement]:
     """Find episodes in which the card asked the switch to stop."""
     sent, spans = pauses(port, "tx")
     for span in spans:
-        if grew(port.try_read("pcie_stalled_writes"), span):
+        if grew(port.try_signal("pcie_stalled_writes"), span):
             continue  # that has its own rule
-        drops = grew(port.try_read("priority_rx_drops", port.lossless), span)
+        drops = grew(port.try_signal("priority_rx_drops", port.lossless), span)
         cost = f", and dropped {drops:,.0f} packets" if drops else ""
         much = sent.meter.unit == "us" and sent.mean(span) >= MUCH * 1e6
         yield (fail if much or drops else warn)(

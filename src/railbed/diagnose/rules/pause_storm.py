@@ -25,11 +25,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.diagnose.evidence import SampledPort
 from railbed.diagnose.shared.compare import describe_growth, grew, growths, measured_signals
 from railbed.rules.judgement import Judgement, fail
 from railbed.rules.rule import Rule
 from railbed.rules.signal import Signal
+from railbed.rules.site import PortView
 
 STORM_SHARE = 0.5
 """Of the time: a slow receiver still takes in something, a broken card next to nothing."""
@@ -37,11 +37,11 @@ STORM_SECONDS = 5.0
 """Longer than bursts of traffic; watchdogs act much sooner, if there are any."""
 
 
-def judge(port: SampledPort) -> Iterator[Judgement]:
+def judge(port: PortView) -> Iterator[Judgement]:
     """Read the card's own warnings, the switch's watchdog, and the share of time."""
-    watchdog = port.switch_port.try_read("watchdog_shutdowns", port.lossless) if port.switch_port else None
-    share = port.try_read("pause_tx_us", port.lossless)
-    warnings = [port.try_read("pause_storm_warnings"), port.try_read("pause_storm_errors"), watchdog]
+    watchdog = port.switch_port.try_signal("watchdog_shutdowns", port.lossless) if port.switch_port else None
+    share = port.try_signal("pause_tx_us", port.lossless)
+    warnings = [port.try_signal("pause_storm_warnings"), port.try_signal("pause_storm_errors"), watchdog]
     signals = measured_signals(port, ("pause_storm_warnings", "watchdog_shutdowns", "pause_tx_us"), *warnings, share)
     reported = False
     for span, grown in growths([signal for signal in signals if signal is not share]):
@@ -57,9 +57,9 @@ def judge(port: SampledPort) -> Iterator[Judgement]:
             yield fail(observed, share, span=span, expected="no pause storm")
 
 
-def _paused_peers(port: SampledPort, storm: Signal) -> int:
+def _paused_peers(port: PortView, storm: Signal) -> int:
     spans = storm.above(0.0)
-    return sum(grew(peer.try_read("pause_rx_frames", port.lossless), spans[0]) > 0 for peer in port.peers)
+    return sum(grew(peer.try_signal("pause_rx_frames", port.lossless), spans[0]) > 0 for peer in port.peers)
 
 
 RULE = Rule(

@@ -23,17 +23,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.diagnose.evidence import Evidence
 from railbed.rules.judgement import Judgement, Span, fail
 from railbed.rules.rule import Rule
+from railbed.rules.site import Site
 
 
-def judge(evidence: Evidence) -> Iterator[Judgement]:
+def judge(site: Site) -> Iterator[Judgement]:
     """Report why the last records are missing."""
-    if reason := evidence.timeline.unstored:
+    if reason := site.run.timeline.unstored:
         yield fail(
             f"the run ended because its records could not be stored here: {reason}",
-            span=Span(evidence.span.end, evidence.span.end),
+            span=Span(site.run.span.end, site.run.span.end),
             certainty="certain",
             expected="every record is stored",
         )

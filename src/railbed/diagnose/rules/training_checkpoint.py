@@ -25,12 +25,12 @@ from itertools import pairwise
 
 import numpy as np
 
-from railbed.diagnose.evidence import Evidence
 from railbed.diagnose.shared.steps import steps_of
 from railbed.model.text import duration, plural
 from railbed.rules.judgement import Judgement, Span, warn
 from railbed.rules.rule import NotJudged, Rule
 from railbed.rules.signal import join_spans, median_of
+from railbed.rules.site import Site
 
 LEAST_SECONDS = 1.0
 LEAST_SHARE = 0.05
@@ -41,14 +41,14 @@ BRIDGE_SECONDS = 2.0
 """Marks closer together are of one checkpoint, which each node saves."""
 
 
-def judge(evidence: Evidence) -> Iterator[Judgement]:
+def judge(site: Site) -> Iterator[Judgement]:
     """Look for late steps around checkpoints."""
-    steps = steps_of(evidence, "step_seconds")
-    marks = join_spans([Span(mark.time, mark.time) for mark in evidence.marks("checkpoint")], BRIDGE_SECONDS)
+    steps = steps_of(site, "step_seconds")
+    marks = join_spans([Span(mark.time, mark.time) for mark in site.run.marks("checkpoint")], BRIDGE_SECONDS)
     if not marks:
         raise NotJudged("no checkpoint was saved")
-    restarts = [mark.time for mark in evidence.marks("restart", "lost")]
-    starts = evidence.timeline.starts()[1:]
+    restarts = [mark.time for mark in site.run.marks("restart", "lost")]
+    starts = site.run.timeline.starts()[1:]
     signal = max(steps.values(), key=lambda signal: len(signal.times))
     usual, all_time = median_of(np.diff(signal.times)), 0.0
     stalls: dict[Span, float] = {}
@@ -57,7 +57,7 @@ def judge(evidence: Evidence) -> Iterator[Judgement]:
         if between.has_any(starts):
             continue  # the run was stopped
         all_time += between.seconds
-        near = any(between.widened(usual).overlaps(mark) for mark in marks)
+        near = any(between.widen(usual).overlaps(mark) for mark in marks)
         if near and not between.has_any(restarts) and between.seconds - usual > max(LEAST_SECONDS, usual):
             stalls[between] = between.seconds - usual
     lost = sum(stalls.values())

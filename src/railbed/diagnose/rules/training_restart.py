@@ -24,19 +24,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from railbed.diagnose.evidence import Evidence
 from railbed.diagnose.shared.compare import causes_of, changes_at, failures, remedies
 from railbed.model.record import Certainty, Finding, Verdict
 from railbed.present.changed import explain_restart
 from railbed.rules.judgement import Judgement, Span, fail
 from railbed.rules.rule import Rule
+from railbed.rules.site import Site
 
 
-def judge(evidence: Evidence) -> Iterator[Judgement]:
+def judge(site: Site) -> Iterator[Judgement]:
     """Report each restart, with what had changed on the nodes by then."""
-    for restart in failures(evidence):
-        subject = restart.subject if restart.subject.partition("/")[0] in evidence.cluster.nodes else "cluster"
-        changes = changes_at(evidence, restart)
+    for restart in failures(site):
+        subject = restart.subject if restart.subject.partition("/")[0] in site.cluster.nodes else "cluster"
+        changes = changes_at(site, restart)
         causes = causes_of(restart, changes)
         explanation = explain_restart(changes, restart.subject, restart.text)
         yield fail(

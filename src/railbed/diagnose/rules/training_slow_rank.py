@@ -26,7 +26,6 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from railbed.diagnose.evidence import Evidence
 from railbed.diagnose.shared.compare import middles
 from railbed.diagnose.shared.steps import Work, place_of, work_of
 from railbed.model.meters import SeriesKey
@@ -34,6 +33,7 @@ from railbed.model.text import duration
 from railbed.rules.judgement import Judgement, Span, warn
 from railbed.rules.rule import NotJudged, Rule
 from railbed.rules.signal import Numbers, median_of
+from railbed.rules.site import Site
 
 LIMITS = ((2.0, 15.0), (1.3, 60.0))
 """How many times as long as the median of the others, and for how many seconds: a busy machine favours some."""
@@ -43,9 +43,9 @@ STEP_SHARE = 0.1
 """The difference, as a share of a usual step: less costs next to nothing."""
 
 
-def judge(evidence: Evidence) -> Iterator[Judgement]:
+def judge(site: Site) -> Iterator[Judgement]:
     """Compare the ranks' own time in each piece of time."""
-    work = work_of(evidence)
+    work = work_of(site)
     ranks, computed = work.computed.ranks, work.computed.values
     if len(ranks) < 2:
         raise NotJudged("there is only one rank")
@@ -53,8 +53,8 @@ def judge(evidence: Evidence) -> Iterator[Judgement]:
         rest = np.delete(computed, row, axis=0)
         others, slowest = middles(rest), np.nan_to_num(rest).max(axis=0)
         for span in _slow_times(work, computed[row], others, slowest):
-            inside = (work.computed.edges[1:] > span.start) & (work.computed.edges[:-1] < span.end)
-            idle = evidence.signal(SeriesKey(rank.node, "idle_seconds", "", rank.rank))
+            inside = work.computed.during(span)
+            idle = site.run.try_signal(SeriesKey(rank.node, "idle_seconds", "", rank.rank))
             yield warn(
                 f"rank {rank.rank} computed {duration(median_of(computed[row][inside]))} per step, the others "
                 f"{duration(median_of(others[inside]))}",

@@ -24,10 +24,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.diagnose.evidence import Evidence, SampledPort, Unsampled
 from railbed.model.text import size
 from railbed.rules.judgement import Judgement, fail
-from railbed.rules.rule import NotJudged, Rule
+from railbed.rules.rule import NotJudged, Rule, Unsampled
+from railbed.rules.site import PortView, Site
 
 PROOF = "gradients_over_rdma"
 BUSY = 1e6
@@ -37,23 +37,23 @@ MOST_RDMA = 0.01
 """Bytes over RDMA per byte over TCP: connection set-up alone moves a few."""
 
 
-def judge(evidence: Evidence) -> Iterator[Judgement]:
+def judge(site: Site) -> Iterator[Judgement]:
     """Read the run's own proof; without it, compare the interface with its RDMA port."""
-    ports = [port for node in evidence.nodes for port in node.ports if port.port.rdma]
+    ports = [port for node in site.nodes for port in node.ports if port.port.rdma]
     if not ports:
         raise NotJudged("the cluster file has no RDMA device")
-    for finding in evidence.wrong(PROOF):
+    for finding in site.run.wrong(PROOF):
         yield fail(finding.observed, certainty="certain", subject=finding.subject, expected="gradients over RDMA")
         return
-    measured = [port for port in ports if port.try_read("net_tx_bytes") and port.try_read("rdma_tx_bytes")]
+    measured = [port for port in ports if port.try_signal("net_tx_bytes") and port.try_signal("rdma_tx_bytes")]
     if not measured:
         raise Unsampled("rdma_tx_bytes", "any port")
     for port in measured:
         yield from _judge_port(port)
 
 
-def _judge_port(port: SampledPort) -> Iterator[Judgement]:
-    tcp, rdma = port.read("net_tx_bytes"), port.read("rdma_tx_bytes")
+def _judge_port(port: PortView) -> Iterator[Judgement]:
+    tcp, rdma = port.signal("net_tx_bytes"), port.signal("rdma_tx_bytes")
     for span in tcp.above(BUSY, least=LEAST_SECONDS):
         if rdma.total(span) <= MOST_RDMA * tcp.total(span):
             yield fail(

@@ -1,12 +1,9 @@
-"""Nodes compared with each other at the same time.
+"""Nodes compared with each other at the same time, and signs that a healthy fabric does not show.
 
 A busy machine slows down all nodes of a lab, a busy switch all nodes of a rail. Only what sets one apart blames it.
 
-Counters that stand still on a healthy fabric.
-
-RDMA that a card sent in priority 0: because the packets have no mark, or because the card does not look at it.
-
-What the check at the moment of a restart found that was in order before the launch.
+Such signs are counters that should stand still, RDMA in priority 0 (the packets have no mark, or the card does not look
+at it), and what was in order before the launch and not at a restart.
 """
 
 from __future__ import annotations
@@ -16,12 +13,13 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from railbed.diagnose.evidence import Evidence, SampledPort, Unsampled
 from railbed.model.events.train import RETURNED
 from railbed.model.record import Finding
 from railbed.present.changed import may_explain
 from railbed.rules.judgement import Span
+from railbed.rules.rule import Unsampled
 from railbed.rules.signal import Numbers, Signal, join_spans
+from railbed.rules.site import PortView, Site
 from railbed.store.timeline import Mark
 
 K = TypeVar("K")
@@ -74,7 +72,7 @@ BRIDGE_SECONDS = 30.0
 """Errors come in bursts: those half a minute apart have the same cause."""
 
 
-def measured_signals(port: SampledPort, meters: Sequence[str], *signals: Signal | None) -> list[Signal]:
+def measured_signals(port: PortView, meters: Sequence[str], *signals: Signal | None) -> list[Signal]:
     """Return those series of a port's cable that were measured, or end this judgement if none was."""
     present = [signal for signal in signals if signal is not None]
     if not present:
@@ -97,7 +95,7 @@ def describe_growth(signals: Sequence[Signal], span: Span) -> str:
 
 def grew(signal: Signal | None, span: Span) -> float:
     """Return by how much a counter grew, around a span; 0 if it was not measured."""
-    return signal.total(span.widened(2 * signal.interval)) if signal else 0.0
+    return signal.total(span.widen(2 * signal.interval)) if signal else 0.0
 
 
 BUSY = 1e6
@@ -120,31 +118,38 @@ class Unprotected(NamedTuple):
     total: float
 
 
-def find_unprotected(port: SampledPort) -> Iterator[Unprotected]:
+def find_unprotected(port: PortView) -> Iterator[Unprotected]:
     """Yield the episodes in which the RDMA of a port was in priority 0 instead of the lossless one."""
-    rdma, default = port.read("rdma_tx_bytes"), port.read("priority_tx_bytes", "0")
-    lossless = port.read("priority_tx_bytes", port.lossless)
+    rdma, default = port.signal("rdma_tx_bytes"), port.signal("priority_tx_bytes", "0")
+    lossless = port.signal("priority_tx_bytes", port.lossless)
     for span in rdma.above(BUSY, least=LEAST_SECONDS):
         total = rdma.total(span)
         if lossless.total(span) < IDLE_SHARE * total and default.total(span) > BUSY_SHARE * total:
             yield Unprotected(span, rdma, default, lossless, _lossless_queue(port, span), total)
 
 
-def _lossless_queue(port: SampledPort, span: Span) -> float | None:
+def _lossless_queue(port: PortView, span: Span) -> float | None:
     switch_ports = [peer.switch_port for peer in port.peers if peer.switch_port]
-    signals = [switch_port.try_read("queue_tx_bytes", port.lossless) for switch_port in switch_ports]
+    signals = [switch_port.try_signal("queue_tx_bytes", port.lossless) for switch_port in switch_ports]
     present = [signal for signal in signals if signal is not None]
     return sum(grew(signal, span) for signal in present) if present else None
 
 
-def failures(evidence: Evidence) -> list[Mark]:
+def failures(site: Site) -> list[Mark]:
     """Return the restarts that were not planned: those that use a node again are."""
-    return [mark for mark in evidence.marks("restart") if not mark.text.endswith(RETURNED)]
+    return [mark for mark in site.run.marks("restart") if not mark.text.endswith(RETURNED)]
 
 
-def changes_at(evidence: Evidence, restart: Mark) -> list[Finding]:
+def reason_for_loss(site: Site, node: str, span: Span, seconds: float) -> str:
+    """Return why training gave up a node in a span or some seconds later; empty if it did not."""
+    marks = (mark for mark in site.run.marks("lost", "restart") if mark.subject.partition("/")[0] == node)
+    near = (mark for mark in marks if span.start - 1.0 <= mark.time <= span.end + seconds)
+    return next((mark.text.removeprefix(f"{mark.subject}: ") for mark in near), "")
+
+
+def changes_at(site: Site, restart: Mark) -> list[Finding]:
     """Return what had become worse at a restart, failures before warnings."""
-    findings = evidence.timeline.findings()
+    findings = site.run.timeline.findings()
     worse = [finding for finding in findings if finding.is_of_restart(restart.generation, restart.time)]
     return sorted(worse, key=lambda finding: finding.verdict.rank)
 

@@ -1,10 +1,7 @@
-"""Times in which the network took longer than usual for all ranks, and the peer that caused it, if it is one.
+"""When and where the network was slow: for all ranks, on which rail, by which peer, with pauses or TCP losses.
 
-Which rail carried the traffic.
-
-Pauses of the lossless priority: how long a port was stopped, or stopped its neighbour.
-
-From which node to which node TCP loses segments, from what each node sent to each of the others.
+A pause of the lossless priority stops a port, or its neighbour. TCP segments are lost from node to node, which follows
+from what each node sent to each of the others.
 """
 
 from __future__ import annotations
@@ -15,12 +12,12 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from railbed.diagnose.evidence import Evidence, SampledPort, SampledRail
 from railbed.diagnose.shared.compare import middles
 from railbed.diagnose.shared.steps import Work, work_of
 from railbed.model.meters import SeriesKey
 from railbed.rules.judgement import Span
 from railbed.rules.signal import Numbers, Signal, Truths, median_of
+from railbed.rules.site import PortView, RailView, Site
 
 RATIO, RATIO_WITH_TRIPS = 2.0, 1.4
 """How many times as long as usual the network takes; less is enough if round trips take longer, too."""
@@ -56,16 +53,12 @@ class SlowPeer(NamedTuple):
     usual: float
 
 
-def slow_network(evidence: Evidence) -> list[SlowNetwork]:
+def slow_network(site: Site) -> list[SlowNetwork]:
     """Return when the network took longer than usual in this run."""
-    work = work_of(evidence)
+    work = work_of(site)
     network = _network(work)
-    trips = _trips(evidence, work.waited.edges)
-    slow = []
-    for span in work.waited.where(_took_longer(work, network, trips), least=LEAST_SECONDS):
-        inside = (work.waited.edges[1:] > span.start) & (work.waited.edges[:-1] < span.end)
-        slow.append(SlowNetwork(span, median_of(network[inside]), median_of(network)))
-    return slow
+    spans = work.waited.where(_took_longer(work, network, _trips(site, work.waited.edges)), least=LEAST_SECONDS)
+    return [SlowNetwork(span, median_of(network[work.waited.during(span)]), median_of(network)) for span in spans]
 
 
 def _network(work: Work) -> Numbers:
@@ -85,9 +78,9 @@ def _took_longer(work: Work, network: Numbers, trips: Numbers) -> Truths:
     return result
 
 
-def _trips(evidence: Evidence, edges: Numbers) -> Numbers:
+def _trips(site: Site, edges: Numbers) -> Numbers:
     """Return how many times as long as usual round trips took in each piece of time, for the median node."""
-    rows = [_ratios(signal, edges) for signal in evidence.all_of("tcp_rtt_us") if signal.usual > 0]
+    rows = [_ratios(signal, edges) for signal in site.run.signals_of("tcp_rtt_us") if signal.usual > 0]
     return middles(np.array(rows)) if rows else np.full(len(edges) - 1, np.nan)
 
 
@@ -96,9 +89,9 @@ def _ratios(signal: Signal, edges: Numbers) -> Numbers:
     return np.array([median_of(signal.within(piece)) / signal.usual for piece in pieces])
 
 
-def slow_peer(rail: SampledRail, span: Span) -> SlowPeer | None:
+def slow_peer(rail: RailView, span: Span) -> SlowPeer | None:
     """Return the only node that all nodes with longer round trips name as their slowest peer; None if there is none."""
-    trips, peers = rail.try_read("tcp_rtt_us"), rail.try_read("tcp_slowest_peer")
+    trips, peers = rail.try_signals("tcp_rtt_us"), rail.try_signals("tcp_slowest_peer")
     ratios = {
         node: median_of(signal.within(span)) / signal.usual
         for node, signal in trips.items()
@@ -107,13 +100,13 @@ def slow_peer(rail: SampledRail, span: Span) -> SlowPeer | None:
     longer = _much_longer(ratios)
     candidates = []
     for port in rail.ports:
-        voters = [node for node in longer if node != port.name]
+        voters = [node for node in longer if node != port.node.name]
         if voters and all(_names(peers[node], port, span) for node in voters):
             candidates.append((port, trips[max(voters, key=lambda node: median_of(trips[node].within(span)))]))
     if len(candidates) != 1:
         return None
     (port, sender), *_ = candidates
-    return SlowPeer(port.name, port.port.netdev, sender, median_of(sender.within(span)) / 1e6, sender.usual / 1e6)
+    return SlowPeer(port.node.name, port.port.netdev, sender, median_of(sender.within(span)) / 1e6, sender.usual / 1e6)
 
 
 def _much_longer(ratios: Mapping[str, float]) -> list[str]:
@@ -127,7 +120,7 @@ def _much_longer(ratios: Mapping[str, float]) -> list[str]:
     return [node for node, ratio in ratios.items() if ratio > min(TRIP_RATIO, worst * CLOSE)]
 
 
-def _names(peers: Signal, port: SampledPort, span: Span) -> bool:
+def _names(peers: Signal, port: PortView, span: Span) -> bool:
     """Whether a node's slowest peer was mostly this one."""
     if port.port.address.version != 4:
         return False
@@ -139,25 +132,24 @@ BUSY_SHARE = 0.1
 """Share of the busiest rail's traffic from which another rail counts as used."""
 
 
-def sent_by(rail: SampledRail, span: Span | None = None) -> float:
+def sent_by(rail: RailView, span: Span | None = None) -> float:
     """Return the bytes per second that the nodes of a rail sent in the mean, over TCP and RDMA."""
-    signals = [*rail.try_read("net_tx_bytes").values(), *rail.try_read("rdma_tx_bytes").values()]
+    signals = [*rail.try_signals("net_tx_bytes").values(), *rail.try_signals("rdma_tx_bytes").values()]
     means = [signal.mean(span) for signal in signals]
     return sum(mean for mean in means if mean == mean) / max(1, len(rail.ports))  # noqa: PLR0124  (NaN)
 
 
-def busiest_rail(evidence: Evidence, span: Span | None = None) -> str:
-    """Return the rail that sent the most; empty if none sent anything."""
-    rates = {rail.name: sent_by(rail, span) for rail in evidence.rails}
-    name = max(rates, key=lambda name: rates[name], default="")
-    return name if name and rates[name] > 0 else ""
+def busiest_rail(site: Site, span: Span | None = None) -> RailView | None:
+    """Return the rail that sent the most; None if none sent anything."""
+    rail = max(site.rails, key=lambda rail: sent_by(rail, span), default=None)
+    return rail if rail and sent_by(rail, span) > 0 else None
 
 
-def used_rails(evidence: Evidence) -> list[SampledRail]:
+def used_rails(site: Site) -> list[RailView]:
     """Return the rails that carried a fair part of the run's traffic."""
-    rates = {rail.name: sent_by(rail) for rail in evidence.rails}
+    rates = {rail.name: sent_by(rail) for rail in site.rails}
     most = max(rates.values(), default=0.0)
-    return [rail for rail in evidence.rails if most > 0 and rates[rail.name] >= BUSY_SHARE * most]
+    return [rail for rail in site.rails if most > 0 and rates[rail.name] >= BUSY_SHARE * most]
 
 
 SHARE = 0.01
@@ -168,12 +160,12 @@ LEAST_PAUSE_SECONDS = 3.0
 """Shorter bursts are what PFC is for."""
 
 
-def pauses(port: SampledPort, direction: Literal["rx", "tx"]) -> tuple[Signal, list[Span]]:
+def pauses(port: PortView, direction: Literal["rx", "tx"]) -> tuple[Signal, list[Span]]:
     """Return the series, and the episodes with much pausing: received (`rx`) or sent (`tx`) by the card."""
-    lasting = port.try_read(f"pause_{direction}_us", port.lossless)
+    lasting = port.try_signal(f"pause_{direction}_us", port.lossless)
     if lasting is not None:
         return lasting, lasting.above(SHARE * 1e6, least=LEAST_PAUSE_SECONDS)
-    frames = port.read(f"pause_{direction}_frames", port.lossless)
+    frames = port.signal(f"pause_{direction}_frames", port.lossless)
     return frames, frames.above(FRAMES, least=LEAST_PAUSE_SECONDS)
 
 
@@ -209,18 +201,18 @@ class PeerTraffic(NamedTuple):
         return f"{self.sender} → {self.receiver}: {self.share * 100:.1f} % of {self.segments:,.0f} segments"
 
 
-def directions(evidence: Evidence, span: Span) -> list[PeerTraffic]:
+def directions(site: Site, span: Span) -> list[PeerTraffic]:
     """Return every direction in which something was sent; none if peers were not measured."""
-    return [direction for direction in _each(evidence, span) if direction.segments > 0]
+    return [direction for direction in _each(site, span) if direction.segments > 0]
 
 
-def _each(evidence: Evidence, span: Span) -> Iterator[PeerTraffic]:
-    nodes = {str(port.address): node for node, port in evidence.cluster.ports()}
+def _each(site: Site, span: Span) -> Iterator[PeerTraffic]:
+    nodes = {str(port.address): node for node, port in site.cluster.ports()}
     totals: dict[tuple[str, str], list[float]] = {}
-    for sent in evidence.all_of("tcp_peer_segments"):
+    for sent in site.run.signals_of("tcp_peer_segments"):
         series = sent.series
         again, needless = (
-            evidence.signal(SeriesKey(series.device, meter, series.port, series.part))
+            site.run.try_signal(SeriesKey(series.device, meter, series.port, series.part))
             for meter in ("tcp_peer_retransmits", "tcp_peer_needless")
         )
         if again is not None and series.part in nodes:

@@ -1,8 +1,7 @@
-"""The steps of a training: the measures of each rank, in pieces of time long enough for several steps.
+"""The steps of a training by rank, and the times in which a link was down or a device was not sampled.
 
-Times in which a device was not sampled although the run was in progress.
-
-Times in which a link was down, from the counter of its changes.
+Steps are joined in pieces of time that are long enough for several of them. A link was down according to the counter of
+its changes.
 """
 
 from __future__ import annotations
@@ -13,11 +12,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from railbed.diagnose.evidence import Evidence, SampledPort, Unsampled
 from railbed.diagnose.shared.compare import middles
 from railbed.model.text import duration, plural
 from railbed.rules.judgement import Span
+from railbed.rules.rule import Unsampled
 from railbed.rules.signal import BRIDGE_SECONDS, Numbers, Signal, Truths, join_spans, median_of
+from railbed.rules.site import PortView, Site
 from railbed.store.series.rates import MOST_INTERVALS, interval, meter_of
 
 WARM_UP = 3
@@ -48,22 +48,26 @@ class TimeBins(NamedTuple):
         spans = join_spans([Span(float(start), float(end)) for start, end in zip(starts, ends, strict=True)], width)
         return [span for span in spans if span.seconds >= least]
 
+    def during(self, span: Span) -> Truths:
+        """Return which pieces have a part in a span."""
+        return (self.edges[1:] > span.start) & (self.edges[:-1] < span.end)
+
     @property
     def overall(self) -> Numbers:
         """The median over the ranks in each piece."""
         return middles(self.values)
 
 
-def steps_of(evidence: Evidence, meter: str) -> dict[Rank, Signal]:
+def steps_of(site: Site, meter: str) -> dict[Rank, Signal]:
     """Return a measure of every rank without its first steps, or end this judgement if there is none."""
-    signals = {Rank(signal.series.device, signal.series.part): signal for signal in evidence.all_of(meter)}
+    signals = {Rank(signal.series.device, signal.series.part): signal for signal in site.run.signals_of(meter)}
     if not signals:
         raise Unsampled(meter, "any rank: this was no training")
-    restarts = [*(mark.time for mark in evidence.marks("restart")), *evidence.timeline.starts()[1:]]
-    return {rank: _settled(signal, restarts) for rank, signal in signals.items()}
+    restarts = [*(mark.time for mark in site.run.marks("restart")), *site.run.timeline.starts()[1:]]
+    return {rank: _drop_warm_up(signal, restarts) for rank, signal in signals.items()}
 
 
-def _settled(signal: Signal, restarts: list[float]) -> Signal:
+def _drop_warm_up(signal: Signal, restarts: list[float]) -> Signal:
     known = np.isfinite(signal.values)
     times, values = signal.times[known], signal.values[known].copy()
     for start in (times[0] - 1.0, *restarts):
@@ -72,11 +76,11 @@ def _settled(signal: Signal, restarts: list[float]) -> Signal:
     return Signal(signal.series, signal.meter, times, values)
 
 
-def in_pieces(evidence: Evidence, signals: dict[Rank, Signal], usual_step: float) -> TimeBins:
+def in_pieces(site: Site, signals: dict[Rank, Signal], usual_step: float) -> TimeBins:
     """Return the measures of all ranks in common pieces of time."""
     width = max(PIECE_SECONDS, PIECE_STEPS * usual_step)
     last = max(float(signal.times[-1]) for signal in signals.values())
-    edges = np.arange(evidence.span.start, max(evidence.span.end, last) + width, width)
+    edges = np.arange(site.run.span.start, max(site.run.span.end, last) + width, width)
     values = np.full((len(signals), len(edges) - 1), np.nan)
     for row, signal in enumerate(signals.values()):
         known = np.isfinite(signal.values)
@@ -94,15 +98,15 @@ class Work(NamedTuple):
     usual_step: float
 
 
-def work_of(evidence: Evidence) -> Work:
+def work_of(site: Site) -> Work:
     """Return how long ranks computed and waited, or end this judgement if that was not measured."""
-    steps, waits = steps_of(evidence, "step_seconds"), steps_of(evidence, "allreduce_exposed_seconds")
+    steps, waits = steps_of(site, "step_seconds"), steps_of(site, "allreduce_exposed_seconds")
     usual = median_of([signal.usual for signal in steps.values()])
     if not np.isfinite(usual):
         raise Unsampled("step_seconds", "enough steps")
     both = {rank: signal for rank, signal in waits.items() if rank in steps}
-    lasting = in_pieces(evidence, {rank: steps[rank] for rank in both}, usual)
-    waited = in_pieces(evidence, both, usual)
+    lasting = in_pieces(site, {rank: steps[rank] for rank in both}, usual)
+    waited = in_pieces(site, both, usual)
     return Work(lasting._replace(values=lasting.values - waited.values), waited, usual)
 
 
@@ -116,27 +120,27 @@ MISSED = 4
 """Samples in a row that make a silence: a busy machine misses one or two."""
 
 
-def sampled_times(evidence: Evidence, device: str) -> Numbers:
+def sampled_times(site: Site, device: str) -> Numbers:
     """Return when a device was sampled; empty if it never was."""
     times: list[Numbers] = []
-    for series in evidence.timeline.series():
-        if series.device == device and meter_of(series.meter).of != "rank" and (signal := evidence.signal(series)):
+    for series in site.run.timeline.series():
+        if series.device == device and meter_of(series.meter).of != "rank" and (signal := site.run.try_signal(series)):
             times.append(signal.times[np.isfinite(signal.values)])
             if len(times) == 3:  # the series of a device are sampled together
                 break
     return np.unique(np.concatenate(times)) if times else np.empty(0)
 
 
-def parts_of(evidence: Evidence) -> list[Span]:
+def parts_of(site: Site) -> list[Span]:
     """Return the times in which the run was in progress: from each start to the last sample before the next one."""
-    first, *others = evidence.timeline.starts()
+    first, *others = site.run.timeline.starts()
     if not others:
-        return [evidence.span]
-    devices = (*evidence.cluster.nodes, *evidence.cluster.switches)
-    sampled = np.unique(np.concatenate([sampled_times(evidence, device) for device in devices]))
+        return [site.run.span]
+    devices = (*site.cluster.nodes, *site.cluster.switches)
+    sampled = np.unique(np.concatenate([sampled_times(site, device) for device in devices]))
     starts = [first, *sorted(others)]
     before = [_last(sampled, part) for part in pairwise(starts)]
-    return [Span(start, max(start, end)) for start, end in zip(starts, [*before, evidence.span.end], strict=True)]
+    return [Span(start, max(start, end)) for start, end in zip(starts, [*before, site.run.span.end], strict=True)]
 
 
 def _last(times: Numbers, part: tuple[float, float]) -> float:
@@ -204,12 +208,12 @@ class _Change(NamedTuple):
     is_sampled: bool
 
 
-def outages(port: SampledPort) -> list[Outage]:
+def outages(port: PortView) -> list[Outage]:
     """Return when a port was down: from an odd number of changes to the next; an even one is a short flap."""
-    return [outage for part in parts_of(port.evidence) for outage in _outages(port, part)]
+    return [outage for part in parts_of(port.site) for outage in _outages(port, part)]
 
 
-def _outages(port: SampledPort, part: Span) -> Iterator[Outage]:
+def _outages(port: PortView, part: Span) -> Iterator[Outage]:
     changes = _changes(port, part)
     down: Outage | None = None
     for change, following in zip_longest(changes, changes[1:]):
@@ -219,7 +223,7 @@ def _outages(port: SampledPort, part: Span) -> Iterator[Outage]:
         if stays_down and _carried_traffic(port, Span(change.span.end, until)):
             # It had been down before what is known of it, and came up.
             stays_down, times = False, change.times // 2
-        outage = _continued(down, change, times)
+        outage = _continue(down, change, times)
         down = outage if stays_down else None
         if outage.times and not stays_down:
             yield outage
@@ -227,7 +231,7 @@ def _outages(port: SampledPort, part: Span) -> Iterator[Outage]:
         yield down._replace(span=Span(down.span.start, part.end))
 
 
-def _continued(down: Outage | None, change: _Change, times: int) -> Outage:
+def _continue(down: Outage | None, change: _Change, times: int) -> Outage:
     """Return an outage that a change begins, or up to which another one lasted."""
     if down is None:
         return Outage(change.span, times, change.is_sampled)
@@ -235,7 +239,7 @@ def _continued(down: Outage | None, change: _Change, times: int) -> Outage:
     return Outage(span, down.times + times, down.is_sampled and change.is_sampled)
 
 
-def _changes(port: SampledPort, part: Span) -> list[_Change]:
+def _changes(port: PortView, part: Span) -> list[_Change]:
     """Return the changes in a part of the run, also those in gaps: a link that flaps may be why there is one."""
     growth = port.growth(CHANGES)
     if growth is None:
@@ -252,7 +256,7 @@ def _changes(port: SampledPort, part: Span) -> list[_Change]:
     return [change for change in changes if change.is_sampled or not _was_replaced(port, change.span)]
 
 
-def _was_replaced(port: SampledPort, gap: Span) -> bool:
+def _was_replaced(port: PortView, gap: Span) -> bool:
     """Whether an interface began to count anew in a gap, such as after a reboot: its counters cannot be compared."""
     for meter in ("net_rx_bytes", "net_tx_bytes"):
         growth = port.growth(meter)
@@ -263,9 +267,9 @@ def _was_replaced(port: SampledPort, gap: Span) -> bool:
     return False
 
 
-def _carried_traffic(port: SampledPort, span: Span) -> bool:
+def _carried_traffic(port: PortView, span: Span) -> bool:
     """Whether a port received in a time."""
-    received = port.try_read("net_rx_bytes")
+    received = port.try_signal("net_rx_bytes")
     margin = 2 * received.interval if received else 0.0
     inner = Span(span.start + margin, span.end - margin)
     return received is not None and inner.seconds > 0 and received.mean(inner) > TRAFFIC

@@ -1,9 +1,4 @@
-"""Samples one node: runs the reader there, and starts it again if it is lost.
-
-The reader as a program for nodes, and its first line of input.
-
-From the lines of a node's reader to samples on our clock.
-"""
+"""Samples one node: runs the reader there, starts it again if it is lost, and puts its samples on our clock."""
 
 from __future__ import annotations
 

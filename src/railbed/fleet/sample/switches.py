@@ -1,7 +1,4 @@
-"""Samples one switch: reads its counters with the probes that check uses, every few seconds.
-
-The series of a switch, from the facts of its probes.
-"""
+"""Samples one switch: reads its counters with the probes that check uses, every few seconds, as series."""
 
 from __future__ import annotations
 
@@ -78,9 +75,11 @@ def _values(reading: object) -> Iterator[tuple[str, str, str, int]]:
         case PortWatchdog():
             yield from _of_watchdog(reading)
         case PortErrors(ports=counters):
-            yield from _named(OF_ERRORS, counters)
+            yield from _name_counters(OF_ERRORS, counters)
         case Interfaces(ports=interfaces):
-            yield from _named(OF_INTERFACES, {name: interface.counters for name, interface in interfaces.items()})
+            yield from _name_counters(
+                OF_INTERFACES, {name: interface.counters for name, interface in interfaces.items()}
+            )
 
 
 def _of_priorities(detail: SwitchPfcDetail) -> Iterator[tuple[str, str, str, int]]:
@@ -94,10 +93,10 @@ def _of_priorities(detail: SwitchPfcDetail) -> Iterator[tuple[str, str, str, int
 def _of_watchdog(watchdog: PortWatchdog) -> Iterator[tuple[str, str, str, int]]:
     for name, port in watchdog.ports.items():
         for group, queue in port.queues.items():
-            yield from _named(OF_WATCHDOG, {name: queue.counters}, group)
+            yield from _name_counters(OF_WATCHDOG, {name: queue.counters}, group)
 
 
-def _named(
+def _name_counters(
     meters: Mapping[str, str], ports: Mapping[str, Mapping[str, int]], part: str = ""
 ) -> Iterator[tuple[str, str, str, int]]:
     for port, counters in ports.items():

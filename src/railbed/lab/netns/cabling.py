@@ -1,9 +1,8 @@
-"""Cables, bridges and addresses, created with one `ip -batch` per namespace.
+"""Cables, bridges and addresses of a lab, created with one `ip -batch` per namespace, and the faults of cables.
 
-Speed, delay, loss and ECN marks on the rails, and links that are down: applies the declared faults to the cables.
-
-A cable has a queue at both ends: the node's end has the speed of its card, the switch's end that of the rail.
-nftables, which every kernel with bridges has, drops and marks packets where the switch forwards them.
+A cable has a queue at both ends: the node's end has the speed of its card, the switch's end that of the rail. Faults
+limit its speed, delay its packets, or take the link down. nftables, which every kernel with bridges has, drops and
+marks packets where the switch forwards them.
 """
 
 from __future__ import annotations
@@ -166,7 +165,7 @@ async def settle_cards(lab: StoredLab, node: LabNode) -> None:
     for name, rail in lab.rails.items():
         # A slow rail is limited at the switch; only a fault of the node itself limits its card.
         fault = lab.of("slow", node.name)
-        rate = lab.slowed(node, rail) if fault else lab.spec.rate
+        rate = lab.find_limit(node, rail) if fault else lab.spec.rate
         if rate is not None or lab.spec.delay is not None:
             lines.append(f"qdisc replace dev {name} root {_card_queue(lab, rate)}")
         elif name in shaped:
@@ -187,7 +186,7 @@ async def _settle_queues(lab: StoredLab, switch: str) -> None:
     shaped = {queue["dev"] for queue in shown if queue["kind"] == "tbf"}
     lines = []
     for node, rail in lab.ports():
-        port, rate = switch_port(node, rail), lab.slowed(node, rail) or lab.spec.rate
+        port, rate = switch_port(node, rail), lab.find_limit(node, rail) or lab.spec.rate
         if rate is not None:
             lines.append(f"qdisc replace dev {port} root {_bucket(rate)}")
         elif port in shaped:

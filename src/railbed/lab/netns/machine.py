@@ -6,7 +6,7 @@ could write anything down.
 A node has its own home folder and a plain login shell, so that the user's start-up files (which may set up pyenv or
 conda, or take a lock) neither slow down its logins nor make nodes collide.
 
-Names of a lab's parts in the kernel, all derived from its random id.
+Names of a lab's parts in the kernel are derived from its random id.
 """
 
 from __future__ import annotations
@@ -108,12 +108,12 @@ def _environment(lab: StoredLab, machine: LabNode) -> str:
     an account does, and training would leave its files in the home of this machine's root.
     """
     packages = [f"PYTHONUSERBASE={site.getuserbase()}"] if site.ENABLE_USER_SITE else []
-    lines = [f"SetEnv {_quoted(packages)}"] if packages else []
-    lines += [f"Match User {ACCOUNT}", f"SetEnv {_quoted([f'HOME={_home(lab, machine)}', *packages])}"]
+    lines = [f"SetEnv {_quote(packages)}"] if packages else []
+    lines += [f"Match User {ACCOUNT}", f"SetEnv {_quote([f'HOME={_home(lab, machine)}', *packages])}"]
     return "\n".join(lines) + "\n"
 
 
-def _quoted(words: Iterable[str]) -> str:
+def _quote(words: Iterable[str]) -> str:
     return " ".join(f'"{word}"' for word in words)
 
 

@@ -123,7 +123,7 @@ def choose(lab_folder: Path, state: Path) -> None:
     (lab_folder / USED).write_text(f"{state.relative_to(images_folder())}\n", encoding="utf-8")
 
 
-def chosen(lab_folder: Path) -> Path:
+def find_saved_machine(lab_folder: Path) -> Path:
     """Return the saved machine that a lab resumes from."""
     state = cache_folder(IMAGES, *read_cached(lab_folder / USED).decode().strip().split("/"))
     refuse_planted(state)
@@ -154,7 +154,7 @@ def clear(keep: Path | None = None) -> None:
     used = {keep}
     for path in labs_folder().glob(f"*/{USED}"):
         with contextlib.suppress(OSError):
-            used.add(chosen(path.parent))
+            used.add(find_saved_machine(path.parent))
     for image in images_folder().iterdir():
         if _processor(image) not in ("", _processor(keep.parent.parent)):
             continue

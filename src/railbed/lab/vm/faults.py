@@ -92,7 +92,7 @@ def _lines(lab: StoredLab, node: LabNode, rails: Iterable[str], *, clock: bool) 
 def queues(lab: StoredLab, node: LabNode, rail: str) -> Iterator[str]:
     """Yield the queues of a rail, each inside the one before: loss and delay, then the rate, then marks."""
     parent = "root"
-    lose, slow, mark = lab.of("lose", rail), lab.slowed(node, lab.rails[rail]), lab.of("mark", rail)
+    lose, slow, mark = lab.of("lose", rail), lab.find_limit(node, lab.rails[rail]), lab.of("mark", rail)
     if lose or lab.spec.delay is not None:
         loss = f" loss {lose.value:g}%" if lose else ""
         delay = f" delay {lab.spec.delay * 1e6:.0f}us" if lab.spec.delay is not None else ""

@@ -1,7 +1,4 @@
-"""Contents of an image, and its key: a hash of them.
-
-How a guest runs: this machine's own processor through KVM, or QEMU's emulation (TCG).
-"""
+"""What an image is made of, its key (a hash of that), and how a guest runs: through KVM, or emulated by QEMU."""
 
 from __future__ import annotations
 

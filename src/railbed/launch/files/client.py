@@ -1,6 +1,6 @@
 """The client of a node's file server: sends the server's program, one request, and reads the answers.
 
-Lists files that runs left on nodes, and removes them on request.
+With it, files that runs left on nodes are listed, and removed on request.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class FileClient:
 
     async def write(self, data: bytes) -> None:
         """Send data."""
-        async with _bounded(SILENCE_SECONDS):
+        async with _limit(SILENCE_SECONDS):
             await self._program.write(data)
 
     async def answer(self, *kinds: str) -> Message:
@@ -131,7 +131,7 @@ class FileClient:
         return line
 
     async def _read(self) -> None:
-        async with _bounded(self.patience):
+        async with _limit(self.patience):
             piece = await self._program.read(1)
             if piece:
                 self._buffer += piece
@@ -144,7 +144,7 @@ class FileClient:
 
 
 @asynccontextmanager
-async def _bounded(seconds: float) -> AsyncIterator[None]:
+async def _limit(seconds: float) -> AsyncIterator[None]:
     try:
         async with asyncio.timeout(seconds):
             yield

@@ -3,8 +3,6 @@
 Every node has the first pieces of the parcel, and gets the others in order. A node that is still receiving passes on
 what it has. So nodes form chains; at the head of a chain is a node that has everything, or one that gets it from this
 machine, which happens only if no node can get it from another. See `relay` for what happens on a node.
-
-A node that gets a large parcel: what it has of it, where the rest comes from, and how others reach it.
 """
 
 from __future__ import annotations
@@ -13,12 +11,12 @@ import asyncio
 import itertools
 import secrets
 import time
-from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import AsyncGenerator, Iterable, Iterator
 
 from railbed.errors import DeviceError
 from railbed.fleet import Fleet
 from railbed.launch.files.client import RELAY, FileClient, NodeRefuses, NodeSilent, file_client
+from railbed.launch.files.participant import Participant, best_source, rail_of
 from railbed.launch.files.ship import Parcel
 from railbed.launch.messages import Message, encode
 from railbed.model import events
@@ -29,122 +27,6 @@ from railbed.model.text import duration, size
 
 CONTROL = ""
 """The source of a node that gets pieces from this machine."""
-
-
-@dataclass(frozen=True)
-class Admission:
-    """A key that a source accepts once it has answered."""
-
-    number: int
-    key: str = field(repr=False)
-
-
-@dataclass
-class Participant:
-    """A node that takes part in a distribution."""
-
-    name: str
-    addresses: Mapping[str, str]
-    """Its address on each rail, the fastest first."""
-    client: FileClient | None = None
-    """The connection to its relay, once that is ready."""
-    has_answered: bool = False
-    """It is known what the node has, or that it has to wait, or that it failed."""
-    is_over: bool = False
-    """It has everything, or it failed."""
-    is_complete: bool = False
-    have: int = 0
-    """Pieces that it has: the first ones."""
-    had: int = 0
-    """Pieces that it had when its relay was started."""
-    source: str | None = None
-    """The node that it gets pieces from, or CONTROL; None if nobody sends any."""
-    admission: Admission | None = None
-    """What the source has been asked for and not yet answered."""
-    address: str = ""
-    """The address of the source that it connected to."""
-    unusable: set[str] = field(default_factory=set)
-    """Nodes from which it could not get pieces."""
-    since: float = 0.0
-    """When its relay was ready."""
-    outbox: asyncio.Queue[Message] = field(default_factory=asyncio.Queue)
-    feeding: asyncio.Task[None] | None = None
-
-    @classmethod
-    def of(cls, cluster: Cluster, name: str) -> Participant:
-        """Return a node of a cluster."""
-        ports = sorted(cluster.nodes[name].ports, key=lambda port: -(cluster.rails[port.rail].speed or 0.0))
-        return cls(name, {port.rail: str(port.address) for port in ports})
-
-    @property
-    def lacks_source(self) -> bool:
-        """Return whether it could receive pieces, and nobody sends any."""
-        return self.client is not None and not self.is_over and self.source is None
-
-    @property
-    def can_serve(self) -> bool:
-        """Return whether it has everything, or gets more."""
-        return self.client is not None and (self.is_complete or self.source is not None)
-
-    def connect(self, client: FileClient, have: int) -> None:
-        """Note that its relay is ready."""
-        self.client, self.have, self.had, self.has_answered = client, have, have, True
-        self.source, self.outbox, self.since = None, asyncio.Queue(), time.monotonic()
-
-    def disconnect(self) -> None:
-        """Note that its relay has ended."""
-        self.client, self.source, self.admission = None, None, None
-
-    def await_admission(self, source: Participant, number: int, key: str) -> None:
-        """Ask a source to serve it."""
-        self.source, self.admission = source.name, Admission(number, key)
-        source.send({"do": "admit", "key": key, "number": number})
-
-    def send(self, message: Message) -> None:
-        """Send a command, if its relay runs."""
-        if self.client:
-            self.outbox.put_nowait(message)
-
-    def shares_rail(self, other: Participant) -> bool:
-        """Return whether both are on one rail."""
-        return not self.addresses.keys().isdisjoint(other.addresses)
-
-    def places(self, source: Participant, ports: Mapping[str, int]) -> list[tuple[str, int]]:
-        """Return where it reaches a source that listens on these ports of its addresses: the fastest rail first."""
-        there = [source.addresses[rail] for rail in self.addresses if rail in source.addresses]
-        return [(address, ports[address]) for address in there if address in ports]
-
-
-def rail_of(participant: Participant, address: str) -> str:
-    """Return the rail on which a node has an address; empty if none."""
-    return next((rail for rail, own in participant.addresses.items() if own == address), "")
-
-
-def best_source(participant: Participant, others: Mapping[str, Participant]) -> Participant | None:
-    """Return from whom a node should get pieces: whoever serves the fewest nodes, and of these, has the most."""
-    candidates = [
-        other
-        for other in others.values()
-        if other is not participant
-        and other.can_serve
-        and other.name not in participant.unusable
-        and participant.shares_rail(other)
-        and not _gets_from(other, participant, others)
-    ]
-    served = [other.source for other in others.values()]
-    return min(candidates, key=lambda other: (served.count(other.name), -other.have), default=None)
-
-
-def _gets_from(participant: Participant, other: Participant, others: Mapping[str, Participant]) -> bool:
-    """Return whether pieces come to a node through another: then both would wait for each other."""
-    visited: Sequence[str] = ()
-    current = participant
-    while current.source and current.source not in visited:
-        if current.source == other.name:
-            return True
-        visited = (*visited, current.name)
-        current = others[current.source]
-    return False
 
 
 BEAT_SECONDS = 10.0
@@ -193,7 +75,7 @@ class Distribution:
     async def _attend(self, node: Participant) -> None:
         """Run the relay of a node until the parcel is everywhere; start it again if it breaks."""
         for attempt in range(1, ATTEMPTS + 1):
-            error = await self._relayed(node)
+            error = await self._try_relay(node)
             self._disconnect(node)
             if error is None or node.is_complete:  # it may be lost while it serves others, who find another source
                 break
@@ -214,7 +96,7 @@ class Distribution:
             if other.source == node.name and other.admission:
                 other.source = other.admission = None
 
-    async def _relayed(self, node: Participant) -> DeviceError | None:
+    async def _try_relay(self, node: Participant) -> DeviceError | None:
         try:
             await self._relay(node)
         except DeviceError as error:
@@ -271,7 +153,7 @@ class Distribution:
             case {"kind": "stored"}:
                 node.have, node.is_complete, node.is_over = self._pieces.count, True, True
                 if node.had < self._pieces.count:
-                    self._records.put_nowait(self._copied(node))
+                    self._records.put_nowait(self._report_copy(node))
                 self._assign()
 
     def _assign(self) -> None:
@@ -328,7 +210,7 @@ class Distribution:
         message = f"copying {self._parcel.title} to the nodes, in MB"
         self._records.put_nowait(progress(message, detail=detail, done=there // 10**6, total=total // 10**6))
 
-    def _copied(self, node: Participant) -> events.FilesCopied:
+    def _report_copy(self, node: Participant) -> events.FilesCopied:
         before, after = self._pieces.start(node.had), self._pieces.total
         seconds = time.monotonic() - node.since
         source = self._nodes.get(node.source or CONTROL)

@@ -1,9 +1,7 @@
 """A large parcel on a node, complete or on its way: pieces are added in order, and can be read by others meanwhile.
 
-What is not complete is in a folder named by its content, so that a later copy continues it. Standard library only: see
-server.
-
-A parcel as one sequence of bytes, cut into pieces with a hash each: a copy can be continued, and passed on early.
+What is not complete is in a folder named by its content, so that a later copy continues it. A parcel is one sequence of
+bytes, cut into pieces with a hash each: a copy can be continued, and passed on early.
 
 The hash of a piece covers its files from their beginnings to where the piece ends, which the hash of a file passes
 anyway: all hashes together need every byte once. Pieces are verified in order, as they arrive. Standard library only:
@@ -184,11 +182,13 @@ class Copy:
 
     async def wait_for(self, index: int, seconds: float) -> bool:
         """Return whether a piece is there, after waiting for it at most so long."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                while self.have <= index:
-                    await self._grown.wait()
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self._grow_beyond(index), seconds)
         return self.have > index
+
+    async def _grow_beyond(self, index: int) -> None:
+        while self.have <= index:
+            await self._grown.wait()
 
     async def append(self, data: bytes) -> bool:
         """Store the next piece; return False if this is not its content."""
@@ -255,13 +255,13 @@ def obtain(base: Path, parcel: Mapping[str, Any], pieces: Pieces) -> Copy:
                 place = base / parcel["name"]
                 return Copy(place, os.open(place, FOLDER), pieces, None)
         folder = open_below(base, f"{PARTIAL}/{parcel['name'].replace('/', '-')}", create=True)
-        if copy := _taken(folder, pieces):
+        if copy := _take(folder, pieces):
             return copy
         stalled.check(folder)
         time.sleep(PAUSE_SECONDS)
 
 
-def _taken(folder: Path, pieces: Pieces) -> Copy | None:
+def _take(folder: Path, pieces: Pieces) -> Copy | None:
     """Lock a folder, and return the pieces that are in it; None if somebody else works on it."""
     descriptor = os.open(folder, FOLDER)
     try:

@@ -11,10 +11,9 @@ Control decides who gets pieces from whom. The request is as for `put`, with one
 
 Answers: `waiting` while another copy to the same disk is in progress, `ready` once (path, free, have), `serving`
 (number, places), `from` (address), `have` about once a second, `broken` (why, have), `stranger` (address), `stored`
-when everything is here and verified. It ends when its input ends, or when control is silent. Standard library only: see
-server.
+when everything is here and verified. It ends when its input ends, or when control is silent.
 
-Passes pieces from node to node, over TCP: a node that has them serves them to others that have a key for it.
+Pieces pass from node to node over TCP: a node that has them serves them to others that have a key for it.
 
     server   32 random bytes
     client   number of the first piece wanted (8 bytes), HMAC-SHA256 of both with the key (32 bytes)
@@ -177,9 +176,9 @@ async def _connect(
     why = "it has no address here"
     for address, port in places:
         try:
-            async with asyncio.timeout(HANDSHAKE_SECONDS):
-                connection = await asyncio.open_connection(address, port, limit=PART_BYTES)
-        except TimeoutError:
+            opening = asyncio.open_connection(address, port, limit=PART_BYTES)
+            connection = await asyncio.wait_for(opening, HANDSHAKE_SECONDS)
+        except (TimeoutError, asyncio.TimeoutError):
             why = f"{address} does not answer"
         except OSError as error:
             why = f"{address}: {error.strerror or error}"
@@ -202,9 +201,8 @@ async def _piece(reader: asyncio.StreamReader, length: int) -> bytes:
 async def _within(work: Coroutine[object, object, T], seconds: float = PEER_SILENCE_SECONDS) -> T:
     """Wait for the other end; raise Broken if it is silent or gone."""
     try:
-        async with asyncio.timeout(seconds):
-            return await work
-    except TimeoutError:
+        return await asyncio.wait_for(work, seconds)
+    except (TimeoutError, asyncio.TimeoutError):
         raise Broken(f"it sent nothing for {seconds:g} s") from None
     except (OSError, asyncio.IncompleteReadError):
         raise Broken(ENDED) from None

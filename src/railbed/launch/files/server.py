@@ -6,9 +6,7 @@ from its own installation. So it uses the standard library, the guard and the st
 A request is one JSON line, and so is every answer: `base`, `stored`, `entries`, `removed`, `texts`, `file`, `done`;
 `working` about once a second during long operations; `refused` with a sentence and a hint.
 
-Parcels in railbed's folder on a node: whether they are stored there, space for them, and locks; and answers.
-
-Standard library only: see server.
+Parcels are in that folder, too, with locks, if there is space for them.
 """
 
 from __future__ import annotations
@@ -198,7 +196,7 @@ def put(request: Mapping[str, Any], source: BinaryIO) -> None:
 def entries(request: Mapping[str, Any], _source: BinaryIO) -> None:
     """List railbed's folder: path, bytes and last use of each entry, and whether it is in use."""
     base = open_base(request["workdir"], create=False)
-    listed = [] if base is None else _listed(base)
+    listed = [] if base is None else _list_entries(base)
     disk = f"{os.statvfs(base).f_fsid:x}/{base.stat().st_ino}" if base else ""
     answer(kind="entries", path=str(base or ""), disk=disk, entries=listed)
 
@@ -207,7 +205,7 @@ def remove(request: Mapping[str, Any], _source: BinaryIO) -> None:
     """Remove entries, except those in use; links are not followed."""
     base = base_of(request, create=False)
     with lock_base(base):
-        for entry in _listed(base):
+        for entry in _list_entries(base):
             path = base / str(entry["path"])
             if entry["path"] in request["paths"] and not entry["busy"]:
                 remove_tree(path)
@@ -299,7 +297,7 @@ def _remove_unfinished(base: Path) -> None:
                     os.close(held)
 
 
-def _listed(base: Path) -> list[dict[str, object]]:
+def _list_entries(base: Path) -> list[dict[str, object]]:
     """Return the entries that can be removed as a unit, and nothing that railbed did not create."""
     listed = [_entry(base, path) for part, depth in DEPTHS.items() for path in _at_depth(base, part, depth)]
     any_busy = any(entry["busy"] for entry in listed)

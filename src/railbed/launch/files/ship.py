@@ -3,10 +3,9 @@
 Files that exist there already are not sent again, but verified every time. See `guard` for what is trusted, `server`
 for what happens on the node.
 
-Modules as one archive, which Python imports from: one file to send and to verify instead of hundreds.
-
-It has the sources, and the byte code that Python has stored for them here, so that nodes with the same version do not
-compile them at every start. Other versions ignore the byte code. The same content always makes the same archive.
+Modules are one archive, which Python imports from: one file to send and to verify instead of hundreds. It has the
+sources, and the byte code that Python has stored for them here, so that nodes with the same version do not compile them
+at every start. Other versions ignore the byte code. The same content always makes the same archive.
 """
 
 from __future__ import annotations
@@ -240,9 +239,10 @@ def _pieces(content: Content) -> Iterator[bytes]:
 def module_command(interpreter: Sequence[str], code: str, module: str, arguments: Iterable[str]) -> str:
     """Return the command that runs a module of railbed from the archive `code` on a node.
 
-    Modules come from there and from Python's own folders, never from the current folder. No byte code is written, since
-    a full disk would truncate it. Compiled code of torch stays out of /tmp, where other users could put files; nor do
-    its kernels leave a list of their names there for a profiler.
+    Modules come from there and from Python's own folders, never from the current folder. Python 3.10 has no setting for
+    that, so it starts in the root folder, unless a launcher may need the one in which the login starts. No byte code is
+    written, since a full disk would truncate it. Compiled code of torch stays out of /tmp, where other users could put
+    files; nor do its kernels leave a list of their names there for a profiler.
     """
     compiled = str(PurePosixPath(code).parents[2] / COMPILED)
     settings = {
@@ -251,7 +251,9 @@ def module_command(interpreter: Sequence[str], code: str, module: str, arguments
         "TORCHINDUCTOR_CACHE_DIR": compiled,
         "ONEDNN_JIT_PROFILE": "0",
     }
-    return " ".join([python_words(interpreter, settings), "-m", module, *map(quote_path, arguments)])
+    words = " ".join([python_words(interpreter, settings), "-m", module, *map(quote_path, arguments)])
+    is_relative = "/" in interpreter[-1] and not interpreter[-1].startswith(("/", "~"))
+    return f"exec {words}" if is_relative or len(interpreter) > 1 else f"cd / && exec {words}"
 
 
 def _sources(path: Path) -> list[Path]:

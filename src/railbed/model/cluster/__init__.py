@@ -1,16 +1,12 @@
-"""The cluster as it should be: `cluster.py` is the cluster file as classes, `part.py` the base of them."""
+"""The cluster as it should be: parts of the cluster file, and the values that they have. Read `cluster.py` first."""
 
 from railbed.model.cluster.cluster import (
     LOCAL_HOST,
     Cluster,
     DeviceKind,
     Gpu,
-    Host,
     Login,
-    Mtu,
-    Name,
     Node,
-    Number,
     Nxapi,
     Policy,
     Port,
@@ -18,13 +14,10 @@ from railbed.model.cluster.cluster import (
     Secret,
     Switch,
     SwitchPort,
-    SwitchPortName,
-    TcpPort,
-    Text,
     Training,
-    Whole,
 )
 from railbed.model.cluster.part import Part
+from railbed.model.cluster.values import Host, Mtu, Name, Number, SwitchPortName, TcpPort, Text, Whole
 
 __all__ = [
     "LOCAL_HOST",

@@ -1,19 +1,19 @@
-"""Events of every verb, and the cluster that discover found.
+"""Events of every verb: progress, sampling, ranks on nodes, and the cluster that discover found.
 
-Events of sampling, in every run that samples.
-
-Events of ranks on nodes: train, and the collectives of bench.
-
-What a verb is doing, as an event: every verb reports progress in this form.
+Events that every run is looked at for are here, too: how far a training or a bench is, what it saved, whether it fell
+short.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from railbed.model.record import Event
+
+LOST_OTHERS = "a rank lost the others"
+"""In the message of a restart whose cause did not show: the node is that of a victim."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +77,18 @@ class DeviceRead(Event):
 
     name: ClassVar = "device_read"
     ok: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostKeyShown(Event):
+    """A machine showed a host key that is neither known nor confirmed; the message is its fingerprint.
+
+    `known_as` is how known_hosts would list the machine.
+    """
+
+    name: ClassVar = "host_key"
+    algorithm: str
+    known_as: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,3 +229,120 @@ def progress(
         left=left,
         waiting=list(waiting) or None,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingStarted(Event):
+    """The parameters of a training run; `run` is the name under which nodes store its state."""
+
+    name: ClassVar = "training"
+    run: str = ""
+    recipe: Mapping[str, Any] = field(default_factory=dict)
+    ranks: int | None = None
+    minimum: int | None = None
+    transport: str | None = None
+    resumes: str | None = None
+    sample: float | None = None
+    """Seconds between samples; 0 if nothing is sampled."""
+
+    @property
+    def steps(self) -> int:
+        """Return the number of steps that the recipe asks for; 0 if it is damaged."""
+        steps = self.recipe.get("steps")
+        return steps if isinstance(steps, int) else 0
+
+    @property
+    def gradient_bytes(self) -> int | None:
+        """Return the size of a gradient if the recipe only generates network traffic."""
+        traffic = self.recipe.get("traffic")
+        size = traffic.get("gradient_bytes") if isinstance(traffic, Mapping) else None
+        return size if isinstance(size, int) else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resumed(Event):
+    """The ranks loaded the state of a step."""
+
+    name: ClassVar = "resumed"
+    rank: int | None = None
+    step: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointSaved(Event):
+    """The state of a step is saved and verified on a node."""
+
+    name: ClassVar = "checkpoint"
+    rank: int | None = None
+    step: int
+    hash: str | None = None
+    bytes: int | None = None
+    folder: str | None = None
+    seconds: float | None = None
+    stall_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intrusion(Event):
+    """A stranger connected to a port of the ranks and was rejected."""
+
+    name: ClassVar = "intrusion"
+    rank: int | None = None
+    address: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LostNode:
+    """When and why a node was lost."""
+
+    step: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FellShort(Event):
+    """Training took all its steps, but lost nodes, rejected an intruder or failed a check."""
+
+    name: ClassVar = "ending"
+    lost: Mapping[str, LostNode] = field(default_factory=dict)
+    failed: Sequence[str] = ()
+    intruders: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeightsWritten(Event):
+    """A rank wrote the weights to a folder on its node."""
+
+    name: ClassVar = "exported"
+    rank: int | None = None
+    folder: str
+    step: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialStarted(Event):
+    """A trial begins; the message is the test, the subject the participating nodes."""
+
+    name: ClassVar = "trial"
+    number: int | None = None
+    seconds: float | None = None
+    done: int | None = None
+    total: int | None = None
+    elapsed: float | None = None
+    expected: float | None = None
+    left: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountersRead(Event):
+    """The counters of a node's cards and interfaces."""
+
+    name: ClassVar = "counters"
+    rank: int | None = None
+    step: int | None = None
+    begin: bool | None = None
+    transport: str | None = None
+    rdma: Mapping[str, Any] = field(default_factory=dict)
+    net: Mapping[str, Any] = field(default_factory=dict)
+    tcp_segments: int | None = None
+    connections: Mapping[str, Any] | None = None

@@ -1,13 +1,4 @@
-"""Events of runs and their files, of bench, configure and generate.
-
-Events about runs, their files and pages: background runs, export, report, compare, runs.
-
-Events of bench.
-
-Events of configure.
-
-Events of generate.
-"""
+"""Events of runs and their files: of background and Slurm runs, bench, configure, generate, export, report, compare."""
 
 from __future__ import annotations
 
@@ -253,3 +244,26 @@ class TextGenerated(Event):
     stop: str
     seconds: float | None = None
     """Time after the prompt was processed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Requeued(Event):
+    """A Slurm job gives its nodes back, and continues after another start; the message is the reason.
+
+    `step` is that of the state in the run's folder; without one, training starts again at step 1.
+    """
+
+    name: ClassVar = "requeued"
+    job: int
+    step: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextSampled(Event):
+    """Tokens that the model generated, and their text."""
+
+    name: ClassVar = "sample"
+    rank: int | None = None
+    step: int | None = None
+    tokens: Sequence[int] | None = None
+    text: str | None = None

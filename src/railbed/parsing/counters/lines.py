@@ -225,7 +225,7 @@ class ReaderLayout:
         for place, bits in self._narrow:
             if values[place] != MISSING:
                 series = self.series[place]
-                last[series] = _continued(last.get(series), values[place], 1 << bits)
+                last[series] = _continue(last.get(series), values[place], 1 << bits)
                 values[place] = last[series].value
 
 
@@ -236,7 +236,7 @@ def _is_address(text: str) -> bool:
         return False
 
 
-def _continued(before: Counted | None, value: int, width: int) -> Counted:
+def _continue(before: Counted | None, value: int, width: int) -> Counted:
     """Return the state of a counter whose next value is this one, which wraps at `width`."""
     if before is None:
         return Counted(value, 0)

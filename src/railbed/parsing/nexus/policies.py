@@ -49,7 +49,7 @@ class _Open:
     policy: PolicyMap
     classes: list[tuple[str, list[str]]] = field(default_factory=list)
 
-    def closed(self) -> Attachment:
+    def close(self) -> Attachment:
         classes = tuple(class_of(name, lines) for name, lines in self.classes)
         return Attachment(port=self.port, direction=self.direction, policy=replace(self.policy, classes=classes))
 
@@ -62,7 +62,7 @@ def attachments_of_text(text: str) -> list[Attachment]:
         words = " ".join(line.split())
         if PORT.fullmatch(words):
             port = port_name(words)
-        elif opened := _opened(words, port):
+        elif opened := _open(words, port):
             policies.append(opened)
         elif HEADING.fullmatch(words) or words.startswith(NOT_SETTINGS):
             continue
@@ -74,10 +74,10 @@ def attachments_of_text(text: str) -> list[Attachment]:
             raise ParseError("expected a class", line=line)
         else:
             policies[-1].classes[-1][1].append(words)
-    return [policy.closed() for policy in policies]
+    return [policy.close() for policy in policies]
 
 
-def _opened(words: str, port: str) -> _Open | None:
+def _open(words: str, port: str) -> _Open | None:
     match = POLICY_MAP.fullmatch(words)
     if match:
         return _Open(port, "", PolicyMap(type=policy_type(match["type"]), name=match["name"]))

@@ -1,6 +1,6 @@
-"""Queues of a Nexus as data, and as `show queuing interface | json` prints them.
+"""Queues of a Nexus as data, as `show queuing interface` prints them, with or without `| json`.
 
-Queues of a Nexus as `show queuing interface` prints them: four layouts, distinguished line by line.
+The text has four layouts, distinguished line by line.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class Builder:
             name = f"{STATISTICS[label]}_{UNITS[unit]}"
             counters[name] = counters.get(name, 0) + value
 
-    def built(self) -> PortQueues:
+    def build(self) -> PortQueues:
         """Return the port."""
         queues = {
             group: Queue(
@@ -134,7 +134,7 @@ def queues_of_json(fields: Fields) -> SwitchQueues:
         for row in rows(module, "queuing_interface"):
             name = port_name(require(row, "if_name_str").partition(" ")[0])
             _read_port(row, builders.setdefault(name, Builder()))
-    return SwitchQueues(ports={name: builder.built() for name, builder in builders.items()})
+    return SwitchQueues(ports={name: builder.build() for name, builder in builders.items()})
 
 
 def _read_port(row: Fields, port: Builder) -> None:
@@ -211,7 +211,7 @@ def queues_of_text(text: str) -> SwitchQueues:
     for line in map(str.strip, content(text)):
         if not any(read(line) for read in reader.forms):
             raise ParseError("an unknown line about queues", line=line)
-    return SwitchQueues(ports={name: builder.built() for name, builder in reader.ports.items()})
+    return SwitchQueues(ports={name: builder.build() for name, builder in reader.ports.items()})
 
 
 class _Reader:

@@ -192,3 +192,15 @@ def _merge(into: ConfigSection, edits: ConfigSection) -> None:
     """Add lines to a section, removals first: some lines exclude each other."""
     below = {**into.below, **edits.below}
     into.below = dict(sorted(below.items(), key=lambda item: not item[0].startswith("no ")))
+
+
+def lines_to_enter(lines: Sequence[str]) -> Iterator[str]:
+    """Yield the lines as they are typed; `exit` leaves each mode, since some lines are valid in two modes."""
+    depth: list[int] = []
+    for line in lines:
+        indent = len(line) - len(line.lstrip())
+        while depth and depth[-1] >= indent:
+            if depth.pop() > indent:
+                yield "exit"
+        depth.append(indent)
+        yield line.strip()

@@ -154,13 +154,13 @@ def _counters(lines: Iterable[str]) -> Iterator[tuple[str, int]]:
         if line.upper() in ("RX", "TX"):
             direction = line.lower()
         elif direction:
-            for value, label in _labelled(line):
+            for value, label in _label_numbers(line):
                 name = LABELS.get(f"{direction} {label}")
                 if name:
                     yield name, value
 
 
-def _labelled(line: str) -> Iterator[tuple[int, str]]:
+def _label_numbers(line: str) -> Iterator[tuple[int, str]]:
     """Yield the numbers of a line, each with the words after it: `0 runts  0 no buffer`."""
     value, words = "", list[str]()
     for word in line.split():

@@ -60,8 +60,8 @@ def _of_text(text: str) -> tuple[InventoryPart, ...]:
                 InventoryPart(
                     name=name.strip(', "'),
                     description=description.strip().removeprefix('"').removesuffix('"').strip(),
-                    product=_known(product[1]),
-                    serial=_known(product[3]),
+                    product=_parse_value(product[1]),
+                    serial=_parse_value(product[3]),
                 )
             )
             name = ""
@@ -70,7 +70,7 @@ def _of_text(text: str) -> tuple[InventoryPart, ...]:
     return tuple(parts)
 
 
-def _known(text: str) -> str | None:
+def _parse_value(text: str) -> str | None:
     return None if text.strip().lower() in NO_VALUE else text.strip()
 
 

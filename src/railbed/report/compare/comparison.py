@@ -1,6 +1,6 @@
 """Two runs side by side: the numbers that changed, the settings that differ, and what only one of them has.
 
-Whether a number changed between two runs, from its repeats; inconclusive if there are too few of them.
+Whether a number changed follows from its repeats, and is inconclusive if there are too few of them.
 
 Numbers are compared by their factor, so that half and twice are equally far: the interval of the difference of the
 logarithms, or of the values themselves if some are not above zero. It is Welch's for repeats. Consecutive steps are
@@ -223,7 +223,7 @@ def compare_runs(before: RunData, after: RunData) -> RunComparison:
     both = [key for key in first if key in second]
     changes, unread = _cluster(before, after)
     return RunComparison(
-        numbers=[_changed(key, first[key], second[key]) for key in both],
+        numbers=[_compare(key, first[key], second[key]) for key in both],
         lone=[*_lone_numbers(first, second), *find_lone(before, after)],
         settings=settings(before, after),
         findings=list(_findings(before, after)),
@@ -256,7 +256,7 @@ def _numbers(run: RunData) -> dict[Key, Samples]:
     return samples
 
 
-def _settled(before: Points, after: Points) -> tuple[list[float], list[float], bool]:
+def _select_settled(before: Points, after: Points) -> tuple[list[float], list[float], bool]:
     """Return the values of the second half of the steps, and whether they are of the same steps."""
     common = sorted({*before.steps} & {*after.steps})
     half = common[len(common) // 2 :]
@@ -280,11 +280,11 @@ def _lone_numbers(first: Mapping[Key, Samples], second: Mapping[Key, Samples]) -
             yield Lone(kind="measure", name=name, where=where, of=of if name in known else (), count=len(of))
 
 
-def _changed(key: Key, before: Samples, after: Samples) -> Changed:
+def _compare(key: Key, before: Samples, after: Samples) -> Changed:
     name, labels, unit = key
     over_steps = isinstance(before, Points) and isinstance(after, Points)
     if isinstance(before, Points) and isinstance(after, Points):
-        first, second, paired = _settled(before, after)
+        first, second, paired = _select_settled(before, after)
         judged = judge(blocks(first), blocks(second), paired=paired)
     else:
         first, second = (list(values.values if isinstance(values, Points) else values) for values in (before, after))

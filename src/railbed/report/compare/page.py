@@ -19,6 +19,8 @@ from railbed.report.blocks import (
     TextBlock,
     Tone,
     Value,
+    count,
+    show_with_unit,
 )
 from railbed.report.compare.changes import change_in_words, changes, own_labels
 from railbed.report.compare.comparison import (
@@ -33,7 +35,6 @@ from railbed.report.compare.comparison import (
 )
 from railbed.report.compare.settings import Lone, command
 from railbed.report.document import Headline, Report, ReportSection
-from railbed.report.figures import count, show_with_unit
 from railbed.report.reading.run import RunData
 from railbed.report.sections.findings import TONES
 
@@ -50,26 +51,26 @@ def describe_both(before: RunData, after: RunData, comparison: RunComparison) ->
     verdict = _verdict(comparison)
     parts = (
         ("short", "In short", _short(before, after, comparison)),
-        ("numbers", "Numbers that changed", _changed(comparison)),
+        ("numbers", "Numbers that changed", _list_changed(comparison)),
         ("unclear", "Numbers that are inconclusive", _unclear(comparison)),
         ("settings", "Settings that differ", _settings(comparison)),
         ("lone", "Only in one run", _lone(comparison)),
         ("findings", "Findings that changed", _findings(comparison)),
         ("cluster", "The cluster between them", _cluster(comparison)),
-        ("unchanged", "Numbers that did not change", _unchanged(comparison)),
+        ("unchanged", "Numbers that did not change", _list_unchanged(comparison)),
         ("runs", "The two runs", [_runs(before, after)]),
         ("method", "How they were compared", [TextBlock(_method())]),
     )
     return Report(
         title=f"{before.summary.id} and {after.summary.id}",
-        over="railbed compare: " + " and ".join(map(_named, (before, after))),
+        over="railbed compare: " + " and ".join(map(_name_run, (before, after))),
         verdict=verdict,
         tone_word=TONE_WORDS[verdict.tone],
         parts=[ReportSection(name, title, blocks) for name, title, blocks in parts if blocks],
     )
 
 
-def _named(run: RunData) -> str:
+def _name_run(run: RunData) -> str:
     return f"{run.summary.verb} on {run.summary.cluster}, {moment(run.summary.started)}"
 
 
@@ -125,7 +126,7 @@ def _short(before: RunData, after: RunData, comparison: RunComparison) -> list[B
     return [Facts(numbers, large=True), *([Entries(entries)] if entries else [])]
 
 
-def _changed(comparison: RunComparison) -> list[Block]:
+def _list_changed(comparison: RunComparison) -> list[Block]:
     if not comparison.numbers:
         return [TextBlock("The two runs have no number in common.")]
     drawn = changes([*comparison.changed, *comparison.unclear, *comparison.unchanged], comparison.shared)
@@ -169,7 +170,7 @@ def lone_in_words(item: Lone) -> str:
     return "; ".join(item.of[:MOST_NAMED]) + more
 
 
-def _unchanged(comparison: RunComparison) -> list[Block]:
+def _list_unchanged(comparison: RunComparison) -> list[Block]:
     if not comparison.unchanged:
         return []
     return [Fold(plural(len(comparison.unchanged), "number"), _table(comparison.unchanged, comparison.shared))]

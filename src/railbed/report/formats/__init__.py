@@ -1,4 +1,4 @@
-"""A report as HTML (`html.py`, with `html.py` and `templates/`), Markdown, JSON or CSV (`data.py`).
+"""A report as HTML (`html.py`, with `templates/`), Markdown (`markdown.py`), JSON or CSV (`data.py`).
 
 Read `html.py` first.
 """

@@ -18,6 +18,7 @@ from railbed.model.text import clean, escape
 from railbed.present.wording import JOIN
 from railbed.report.blocks import (
     Block,
+    BulletBlock,
     Cell,
     Entries,
     Facts,
@@ -26,6 +27,7 @@ from railbed.report.blocks import (
     Heading,
     LadderBlock,
     ListBlock,
+    MapBlock,
     TableBlock,
     TextBlock,
     Value,
@@ -55,8 +57,8 @@ def _block(block: Block) -> dict[str, Any]:
     match block:
         case TextBlock() | Heading() | ListBlock():
             return {"type": kind, "text": clean(block.text)}
-        case Facts():
-            return {"type": kind, "items": [{"name": name, "value": _cell(value)} for name, value in block.items]}
+        case Facts() | BulletBlock():
+            return {"type": kind, "items": _items(block)}
         case TableBlock():
             return {"type": kind, "columns": block.columns, "rows": [list(map(_cell, row)) for row in block.rows]}
         case Entries():
@@ -73,14 +75,20 @@ def _block(block: Block) -> dict[str, Any]:
             return {"type": kind, "items": [{key: _text(text) for key, text in item.items()} for item in entries]}
         case Fold():
             return {"type": kind, "title": block.title, "blocks": [_block(item) for item in block.blocks]}
-        case Figure() | LadderBlock():
+        case Figure() | LadderBlock() | MapBlock():
             return {"type": kind, "title": block.title, "note": block.note, **_drawing(block)}
 
 
-def _drawing(block: Figure | LadderBlock) -> dict[str, Any]:
-    if isinstance(block, LadderBlock):
-        return {"table": _block(block.table)}
-    return {"axes": _axes(block), "series": [_series(trace) for trace in block.traces]}
+def _items(block: Facts | BulletBlock) -> list[Any]:
+    if isinstance(block, BulletBlock):
+        return [_text(item) for item in block.items]
+    return [{"name": name, "value": _cell(value)} for name, value in block.items]
+
+
+def _drawing(block: Figure | LadderBlock | MapBlock) -> dict[str, Any]:
+    if isinstance(block, Figure):
+        return {"axes": _axes(block), "series": [_series(trace) for trace in block.traces]}
+    return {"table": _block(block.table)}
 
 
 def _series(trace: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,9 +3,8 @@
 Device output cannot become markup: blocks contain text, and the templates escape it. Should anything slip
 through, the page's content security policy allows only two scripts, by their hash, and no network access.
 
-A figure for a browser: as many points and digits as are visible. The figure itself has all of them.
-
-Fewer points, the same picture: the lowest and the highest point of each interval of a line.
+A browser gets as many points and digits as are visible: the lowest and the highest point of each interval of a line.
+The figure itself has all of them.
 """
 
 from __future__ import annotations
@@ -59,11 +58,13 @@ def plotly_figure(figure: Figure) -> dict[str, Any]:
     """Return the figure for Plotly: long lines downsampled, numbers shortened."""
     stacked = [trace["y"] for trace in figure.traces if "stackgroup" in trace]
     totals = [sum(value or 0.0 for value in at) for at in zip(*stacked, strict=True)]
-    traces = [_downsampled(trace, totals if "stackgroup" in trace else trace.get("y", ())) for trace in figure.traces]
+    traces = [
+        _downsample_trace(trace, totals if "stackgroup" in trace else trace.get("y", ())) for trace in figure.traces
+    ]
     return {"data": _short(traces), "layout": figure.layout, "height": figure.height}
 
 
-def _downsampled(trace: Mapping[str, Any], heights: Sequence[Any]) -> Mapping[str, Any]:
+def _downsample_trace(trace: Mapping[str, Any], heights: Sequence[Any]) -> Mapping[str, Any]:
     """Return a line with the points that matter; stacked areas are all downsampled by their sum."""
     if trace.get("type") != "scatter" or len(heights) <= MOST or "lines" not in trace.get("mode", ""):
         return trace

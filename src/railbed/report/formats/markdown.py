@@ -12,6 +12,7 @@ from railbed.model.text import clean, number
 from railbed.present.wording import split_quoted
 from railbed.report.blocks import (
     Block,
+    BulletBlock,
     Cell,
     Code,
     Entries,
@@ -22,6 +23,7 @@ from railbed.report.blocks import (
     Heading,
     LadderBlock,
     ListBlock,
+    MapBlock,
     MarkCell,
     TableBlock,
     TextBlock,
@@ -51,18 +53,16 @@ def _blocks(blocks: Iterable[Block]) -> Iterator[str]:
                 yield _prose(block.text)
             case Heading():
                 yield f"### {_plain(block.text)}" + (f" ({_plain(block.note)})" if block.note else "")
-            case Facts():
-                yield _list(f"{_plain(name)}: {_cell(value)}" for name, value in block.items)
             case TableBlock():
                 yield _table(block.columns, [[_cell(value) for value in row] for row in block.rows], block.numbers)
-            case Entries():
-                yield _list(_entry(entry) for entry in block.items)
+            case Facts() | Entries() | BulletBlock():
+                yield _list(block)
             case ListBlock():
                 yield _listing(block.text)
             case Fold():
                 yield f"**{_plain(block.title)}**"
                 yield from _blocks(block.blocks)
-            case Figure() | LadderBlock():
+            case Figure() | LadderBlock() | MapBlock():
                 yield from _drawing(block)
 
 
@@ -72,13 +72,13 @@ def _entry(entry: Entry) -> str:
     return text + advice + (f" ({_prose(entry.detail)})" if entry.detail else "")
 
 
-def _drawing(block: Figure | LadderBlock) -> Iterator[str]:
+def _drawing(block: Figure | LadderBlock | MapBlock) -> Iterator[str]:
     """Yield the title of a drawing and what it shows as a table."""
     yield f"**{_plain(block.title)}**"
-    if isinstance(block, LadderBlock):
-        yield from _blocks([block.table])
-    else:
+    if isinstance(block, Figure):
         yield _figure(block)
+    else:
+        yield from _blocks([block.table])
     if block.note:
         yield _prose(block.note)
 
@@ -97,26 +97,37 @@ def _points(figure: Figure) -> tuple[list[str], list[list[str]]]:
     if figure.layout.get("yaxis", {}).get("showticklabels") is False:
         named = [(name, value) for trace in traces for name, value in zip(trace["text"], trace["x"], strict=True)]
         unit = figure.layout["xaxis"].get("ticksuffix", "").strip()
-        return ["", unit or "value"], [[_shown(name), _shown(value)] for name, value in named]
+        return ["", unit or "value"], [[_format_value(name), _format_value(value)] for name, value in named]
     if any("z" in trace for trace in traces):
         (trace,) = traces
-        rows = [[_shown(name), *map(_shown, line)] for name, line in zip(trace["y"], trace["z"], strict=True)]
-        return ["from / to", *map(_shown, trace["x"])], rows
+        rows = [
+            [_format_value(name), *map(_format_value, line)] for name, line in zip(trace["y"], trace["z"], strict=True)
+        ]
+        return ["from / to", *map(_format_value, trace["x"])], rows
     turned = any(trace.get("orientation") == "h" or isinstance(next(iter(trace["y"]), 0), str) for trace in traces)
     place, height = ("y", "x") if turned else ("x", "y")
     columns = [{str(at): value for at, value in zip(trace[place], trace[height], strict=True)} for trace in traces]
-    names = [_shown(trace.get("name", "value")) for trace in traces]
+    names = [_format_value(trace.get("name", "value")) for trace in traces]
     places = dict.fromkeys(at for column in columns for at in column)
-    return ["", *names], [[_shown(at), *(_shown(column.get(at, "")) for column in columns)] for at in places]
+    return ["", *names], [
+        [_format_value(at), *(_format_value(column.get(at, "")) for column in columns)] for at in places
+    ]
 
 
-def _shown(value: object) -> str:
+def _format_value(value: object) -> str:
     if isinstance(value, float):
         return number(value)
     return _plain(unescape(str(value))) if value is not None else ""
 
 
-def _list(items: Iterable[str]) -> str:
+def _list(block: Facts | Entries | BulletBlock) -> str:
+    match block:
+        case Facts():
+            items = [f"{_plain(name)}: {_cell(value)}" for name, value in block.items]
+        case Entries():
+            items = [_entry(entry) for entry in block.items]
+        case BulletBlock():
+            items = [_prose(item) for item in block.items]
     return "\n".join(f"- {item}" for item in items)
 
 

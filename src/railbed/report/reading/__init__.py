@@ -1,5 +1,5 @@
 """A run's folder as data. Read `run.py` first.
 
-`series.py` has measurements over steps, `history.py` generations and restarts, `measurements.py` the measurements of
-bench, and `metrics.py` the numbers of a training run for programs.
+`series.py` has measurements over steps, `history.py` generations and restarts, and `metrics.py` the numbers of a
+training run for programs.
 """

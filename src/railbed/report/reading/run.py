@@ -1,8 +1,7 @@
 """The data of a report: a run's folder, read once. Unreadable records are counted, never fatal.
 
-Flows of a capture as measurements: a table of numbers for other programs.
-
-Times of records on a clock that only goes forward, also if the machine's was set back during the run.
+Flows of a capture become measurements: a table of numbers for other programs. Times of records are put on a clock that
+only goes forward, also if the machine's was set back during the run.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ class ForwardClock:
         self.set_back = 0.0
         """By how many seconds the clock was set back, at least: how long it was until the next record is not known."""
 
-    def corrected(self, time: float) -> float:
+    def correct(self, time: float) -> float:
         """Return a time, later by as much as the clock was set back before."""
         time += self.set_back
         if not isfinite(time):
@@ -158,7 +157,7 @@ class _RunReader:
         if isinstance(record, Measurement):
             self._take_measurement(record)
             return
-        self.last_time = self.clock.corrected(record.time)  # measurements have the times of nodes
+        self.last_time = self.clock.correct(record.time)  # measurements have the times of nodes
         record = replace(record, time=self.last_time)
         match record:
             case Finding(generation=None):

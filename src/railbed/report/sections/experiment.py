@@ -10,9 +10,21 @@ from railbed.model.events import FirstVisitDone
 from railbed.model.record import Finding, Verdict
 from railbed.present.bench import SHOWN
 from railbed.present.wording import NOT_KNOWN, plural
-from railbed.report.blocks import Block, Cell, Entries, Entry, Figure, MarkCell, TableBlock, TextBlock
+from railbed.report.blocks import (
+    Block,
+    Cell,
+    Entries,
+    Entry,
+    Figure,
+    MarkCell,
+    TableBlock,
+    TextBlock,
+    bare,
+    count,
+    share,
+)
 from railbed.report.document import Headline, Section
-from railbed.report.figures import COLOURS, bare, count, label, plain, share
+from railbed.report.figures import COLOURS, label, plain
 from railbed.report.reading.run import RunData
 
 ANSWERS, ARM_VALUE, ARM_MEAN, DIFFERENCE = "bench_difference", "arm_value", "arm_mean", "difference"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from railbed.model.events import RecordingRead
 from railbed.model.record import Finding, Verdict
@@ -53,15 +53,29 @@ def show(run: RunData) -> Sequence[Block] | None:
         return None
     blocks: list[Block] = []
     for findings in group_findings(run.findings):
-        blocks.append(Heading(group_of(findings[0]), count_verdicts(findings)))
-        wrong = [finding for finding in findings if finding.verdict not in IN_BRIEF]
-        if wrong:
-            alone = [(finding,) for finding in wrong]
-            blocks.append(Entries([_entry(group) for group in port_groups(alone, NameMask(None))]))
+        blocks += [_heading(findings), *_open_entries(findings)]
         rest = [finding for finding in findings if finding.verdict in IN_BRIEF]
         if rest:
             blocks.append(Fold(count_verdicts(rest), [_table(rest)]))
     return blocks
+
+
+def show_open(findings: Sequence[Finding]) -> Iterator[Block]:
+    """Yield what needs attention, node by node."""
+    for group in group_findings(findings):
+        if entries := list(_open_entries(group)):
+            yield _heading(group)
+            yield from entries
+
+
+def _heading(findings: Sequence[Finding]) -> Heading:
+    return Heading(group_of(findings[0]), count_verdicts(findings))
+
+
+def _open_entries(findings: Sequence[Finding]) -> Iterator[Entries]:
+    alone = [(finding,) for finding in findings if finding.verdict not in IN_BRIEF]
+    if alone:
+        yield Entries([_entry(group) for group in port_groups(alone, NameMask(None))])
 
 
 def _entry(group: PortGroup) -> Entry:

@@ -8,9 +8,9 @@ from typing import Any
 from railbed.model.statistics import median
 from railbed.present.bench import SHOWN, MeasurementGroup, groups, message_size
 from railbed.present.wording import natural_order, plural
-from railbed.report.blocks import Block, Cell, Figure, TableBlock
+from railbed.report.blocks import Block, Cell, Figure, TableBlock, bare, count
 from railbed.report.document import Headline, Section
-from railbed.report.figures import COLOURS, bare, count, height_axis, label, plain
+from railbed.report.figures import COLOURS, height_axis, label, plain
 from railbed.report.reading.run import RunData
 
 COLUMNS = ("test", "how", "over", "size", "paths", "lowest", "median", "highest", "unit", "measure", "tool")

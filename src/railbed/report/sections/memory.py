@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from railbed.present.wording import NOT_KNOWN
-from railbed.report.blocks import Block, Cell, TableBlock, TextBlock
+from railbed.report.blocks import Block, Cell, TableBlock, TextBlock, byte_count, share
 from railbed.report.document import Section
-from railbed.report.figures import byte_count, share
 from railbed.report.reading.history import memory
 from railbed.report.reading.run import RunData
 

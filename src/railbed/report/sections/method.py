@@ -8,9 +8,8 @@ from dataclasses import replace
 from railbed.model.record import Measurement
 from railbed.present.bench import what
 from railbed.present.wording import JOIN, plural
-from railbed.report.blocks import Block, Cell, Code, Facts, TableBlock, TextBlock
+from railbed.report.blocks import Block, Cell, Code, Facts, TableBlock, TextBlock, count, show_with_unit
 from railbed.report.document import Section, all_sections
-from railbed.report.figures import count, show_with_unit
 from railbed.report.reading.run import RunData
 from railbed.report.reading.series import ENDS, MOST_AT_ENDS, Typical
 

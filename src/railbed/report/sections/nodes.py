@@ -28,11 +28,13 @@ def show(run: RunData) -> Sequence[Block] | None:
     rows = []
     for name in names:
         parts = ", ".join(str(generation.number) for generation in all_generations if name in generation.nodes)
-        rows.append((name, parts or MarkCell("none", "bad"), *_chosen(chosen.get(name, [])), _incidents(run, name)))
+        rows.append(
+            (name, parts or MarkCell("none", "bad"), *_describe_choices(chosen.get(name, [])), _incidents(run, name))
+        )
     return [TableBlock(COLUMNS, rows)]
 
 
-def _chosen(ranks: Sequence[events.RankChoices]) -> tuple[Cell, ...]:
+def _describe_choices(ranks: Sequence[events.RankChoices]) -> tuple[Cell, ...]:
     def distinct(texts: Iterable[str | None]) -> str:
         return ", ".join(text for text in dict.fromkeys(texts) if text)
 

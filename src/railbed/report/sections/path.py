@@ -7,9 +7,8 @@ from collections.abc import Iterator, Sequence
 from railbed.model.events import GradientPath, NodeGradients
 from railbed.model.record import Verdict
 from railbed.present.wording import NOT_KNOWN, size
-from railbed.report.blocks import Block, Cell, Code, Entries, Entry, MarkCell, TableBlock, Tone
+from railbed.report.blocks import Block, Cell, Code, Entries, Entry, MarkCell, TableBlock, Tone, byte_count
 from railbed.report.document import Headline, Section
-from railbed.report.figures import byte_count
 from railbed.report.reading.run import RunData
 
 COLUMNS = ("node", "gradients", "rail", "interface", "RDMA device", "sent over RDMA", "sent over TCP", "TCP of others")

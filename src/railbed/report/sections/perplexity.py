@@ -7,9 +7,8 @@ from math import isfinite
 
 from railbed.model.text import number
 from railbed.present.wording import NOT_KNOWN
-from railbed.report.blocks import Block, Cell, TableBlock, TextBlock, Value
+from railbed.report.blocks import Block, Cell, TableBlock, TextBlock, Value, share
 from railbed.report.document import Headline, Section
-from railbed.report.figures import share
 from railbed.report.reading.run import RunData
 
 NAME = "perplexity"

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from railbed.model.events import SharesChanged
 from railbed.present.wording import NOT_KNOWN, plural
-from railbed.report.blocks import Block, Cell, TableBlock, TextBlock
+from railbed.report.blocks import Block, Cell, TableBlock, TextBlock, byte_count, count, duration
 from railbed.report.document import Section
-from railbed.report.figures import BYTES, COLOURS, SECONDS, Bar, bars, byte_count, count, duration
+from railbed.report.figures import BYTES, COLOURS, SECONDS, Bar, bars
 from railbed.report.reading.run import RunData
 from railbed.report.reading.series import MeasuringRank, Typical, empty
 
@@ -38,18 +38,18 @@ def show(run: RunData) -> Sequence[Block] | None:
     blocks: list[Block] = []
     if times and len(times) > 1:
         values = [
-            Bar(name=_named(source), value=of.middle, upper=of.high)
+            Bar(name=_label(source), value=of.middle, upper=of.high)
             for source, seconds in times.items()
             if (of := Typical.of(seconds)).count
         ]
         note = "The bar is the median; 19 of 20 steps end below the whisker."
         blocks.append(bars("Step time by rank", values, scales=SECONDS, note=note))
     if len(idle) > 1:
-        values = [Bar(name=_named(source), value=sum(seconds)) for source, seconds in idle.items()]
+        values = [Bar(name=_label(source), value=sum(seconds)) for source, seconds in idle.items()]
         note = "Waiting for slower ranks. The rank with the lowest bar is the one that the others wait for."
         blocks.append(bars("Idle time by rank, total", values, scales=SECONDS, note=note, colour=COLOURS[4]))
     if sent and len(sent) > 1:
-        values = [Bar(name=_named(source), value=sum(sizes)) for source, sizes in sent.items()]
+        values = [Bar(name=_label(source), value=sum(sizes)) for source, sizes in sent.items()]
         blocks.append(bars("Sent by rank, total", values, scales=BYTES, colour=COLOURS[2]))
     rows = [_row(source, *(by_measure[name].get(source, []) for name in COLUMN_MEASURES)) for source in ranks]
     blocks.append(TableBlock(COLUMNS, rows[:MOST_ROWS], numbers=[*COLUMNS[:1], *COLUMNS[2:]]))
@@ -81,7 +81,7 @@ def _row(
     )
 
 
-def _named(source: MeasuringRank) -> str:
+def _label(source: MeasuringRank) -> str:
     return f"{source.rank} · {source.node}" if source.node else str(source.rank)
 
 

@@ -9,9 +9,9 @@ from railbed.model.events import CheckpointSaved
 from railbed.model.record import Finding
 from railbed.present.changed import describe_change
 from railbed.present.wording import join_names, plural, seconds
-from railbed.report.blocks import Block, Cell, Entries, Entry, Figure, MarkCell, TableBlock, TextBlock
+from railbed.report.blocks import Block, Cell, Entries, Entry, Figure, MarkCell, TableBlock, TextBlock, duration
 from railbed.report.document import Headline, Section
-from railbed.report.figures import duration, label, plain
+from railbed.report.figures import label, plain
 from railbed.report.reading.history import GenerationHistory, Restart, generations, lost_seconds, restarts
 from railbed.report.reading.run import RunData
 from railbed.store.run import Status

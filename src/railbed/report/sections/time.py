@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from railbed.model.statistics import median
 from railbed.present.wording import percent, seconds
-from railbed.report.blocks import Block, TableBlock, TextBlock
+from railbed.report.blocks import Block, TableBlock, TextBlock, duration, share
 from railbed.report.document import Section
-from railbed.report.figures import Line, duration, share, stack_figure
+from railbed.report.figures import Line, stack_figure
 from railbed.report.reading.run import RunData
 from railbed.report.reading.series import Points
 
@@ -54,7 +54,7 @@ def show(run: RunData) -> Sequence[Block] | None:
     columns = ("part", "median", "share")
     return [
         *_in_words(lines, total_seconds),
-        *_left_out(left_out),
+        *_list_omitted(left_out),
         stack_figure("Seconds of a step, mean over its ranks", total.steps, lines),
         TableBlock(columns, rows, numbers=columns[1:]),
     ]
@@ -75,7 +75,7 @@ def _usual(total: Points) -> tuple[Points, Points]:
     return _at(total, [step for step in total.steps if step not in far]), _at(total, sorted(far))
 
 
-def _left_out(far: Points) -> list[Block]:
+def _list_omitted(far: Points) -> list[Block]:
     if not far.steps:
         return []
     steps = f"step {far.steps[0]}" if len(far.steps) == 1 else f"{len(far.steps)} steps"

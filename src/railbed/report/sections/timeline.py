@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from railbed.present.charts import SUMMARIES, Chart
 from railbed.present.wording import plural, seconds
-from railbed.report.blocks import Block, Cell, Figure, Fold, MarkCell, TableBlock, TextBlock, Tone
+from railbed.report.blocks import Block, Cell, Figure, Fold, MarkCell, TableBlock, TextBlock, Tone, duration
 from railbed.report.document import Section
-from railbed.report.figures import COLOURS, MOST_MARKS, duration, label, plain
+from railbed.report.figures import COLOURS, MOST_MARKS, label, plain
 from railbed.report.reading.run import RunData
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def show(run: RunData) -> Sequence[Block] | None:
     charts = [(chart, lines) for chart in SUMMARIES if (lines := lines_of(timeline, chart, factors[chart.name]))]
     if not charts:
         return None
-    blocks: list[Block] = [TextBlock(_sampled(timeline))]
+    blocks: list[Block] = [TextBlock(_describe_samples(timeline))]
     blocks += [_figure(timeline, chart, lines, colours) for chart, lines in charts]
     marks = timeline.marks()
     if marks:
@@ -56,7 +56,7 @@ def show(run: RunData) -> Sequence[Block] | None:
     return blocks
 
 
-def _sampled(timeline: Timeline) -> str:
+def _describe_samples(timeline: Timeline) -> str:
     series = timeline.series()
     count = f"{plural(len(series), 'series', 'series')} of {plural(len({item.device for item in series}), 'device')}"
     return (

@@ -9,9 +9,8 @@ from railbed.model import events
 from railbed.model.record import Event
 from railbed.present.groups import verdict_counts
 from railbed.present.wording import plural, seconds
-from railbed.report.blocks import Block, Cell, Entries, Entry, Facts, MarkCell, Tone
+from railbed.report.blocks import Block, Cell, Entries, Entry, Facts, MarkCell, Tone, bare, count, duration, share
 from railbed.report.document import Headline, Section
-from railbed.report.figures import bare, count, duration, share
 from railbed.report.reading.run import RunData
 from railbed.report.reading.series import ends
 from railbed.store.run import Status

@@ -2,7 +2,7 @@
 
 Read `writer.py` first.
 
-`series/` in the run's folder has, for each device and list of series (a table):
+In the run's folder, `series` has, for each device and list of series (a table):
 
     0001.layout           the device and its series, written before the first row
     0001-000007.rows      the rows of a minute: time, values, checksum

@@ -1,7 +1,4 @@
-"""Reads a file of chunks, also while it grows.
-
-Decoded chunks, up to a limit: the least recently used are dropped.
-"""
+"""Reads a file of chunks, also while it grows. Decoded chunks are kept up to a limit, the most recently used."""
 
 from __future__ import annotations
 
@@ -49,7 +46,7 @@ class ArrayCache:
         self._bytes = 0
         self._arrays: OrderedDict[Hashable, tuple[int, NDArray[Any]]] = OrderedDict()
 
-    def extended(
+    def extend(
         self, key: Hashable, chunks: Sequence[Chunk], decode: Callable[[Chunk], NDArray[T]], *, axis: int
     ) -> NDArray[T]:
         """Return the decoded chunks of a block as one array; only new chunks are decoded."""
@@ -145,7 +142,7 @@ class ChunkFile:
         def unknown(chunk: Chunk) -> Floats:
             return np.full(chunk.rows, np.nan)
 
-        return self._decoded(block, TIMES, decode_times, unknown, axis=0)
+        return self._decode(block, TIMES, decode_times, unknown, axis=0)
 
     def column(self, block: Block, column: int) -> Integers:
         """Return the values of a column in a block; MISSING if they are damaged."""
@@ -154,7 +151,7 @@ class ChunkFile:
         def unknown(chunk: Chunk) -> Integers:
             return np.full((min(GROUP, chunk.columns - group * GROUP), chunk.rows), MISSING)
 
-        columns = self._decoded(block, FIRST_GROUP + group, partial(decode_group, group), unknown, axis=1)
+        columns = self._decode(block, FIRST_GROUP + group, partial(decode_group, group), unknown, axis=1)
         values: Integers = columns[row]
         return values
 
@@ -164,9 +161,9 @@ class ChunkFile:
         def unknown(chunk: Chunk) -> Rollups:
             return np.full((1, 3, chunk.columns), np.nan, np.float32)
 
-        return self._decoded(block, ROLLUP, decode_rollup, unknown, axis=0)
+        return self._decode(block, ROLLUP, decode_rollup, unknown, axis=0)
 
-    def _decoded(
+    def _decode(
         self,
         block: Block,
         section: int,
@@ -188,4 +185,4 @@ class ChunkFile:
 
         first, chunks = block
         key: Hashable = self._path, first, section
-        return self._cache.extended(key, chunks, decode_chunk, axis=axis)
+        return self._cache.extend(key, chunks, decode_chunk, axis=axis)

@@ -1,8 +1,6 @@
-"""The files of `series/`: their names, and the layout of a table.
+"""The files of `series/`: their names, the layout of a table, and its rows, also while their file grows.
 
-A row: the time, the values and a checksum, each 64 bits wide.
-
-Reads a file of rows, also while it grows.
+A row has the time, the values and a checksum, each 64 bits wide.
 """
 
 from __future__ import annotations
@@ -184,7 +182,7 @@ class RowFormat:
         except struct.error:
             if len(values) != self.columns:
                 raise ValueError(f"{len(values)} values for {self.columns} series") from None
-            body = self._struct.pack(time, *map(_signed, values))
+            body = self._struct.pack(time, *map(_to_signed, values))
         return body + zlib.crc32(body, self._checksum).to_bytes(8, "little")
 
     def valid(self, data: Buffer, size: int) -> NDArray[np.bool_]:
@@ -206,7 +204,7 @@ class RowFormat:
         return np.frombuffer(data, "<i8", count * width).reshape(count, width)
 
 
-def _signed(value: int) -> int:
+def _to_signed(value: int) -> int:
     value &= _UNSIGNED
     return value - (1 << 64) if value >> 63 else value
 

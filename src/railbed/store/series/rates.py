@@ -1,7 +1,4 @@
-"""Counters as rates: wraps, resets and gaps.
-
-What readers return.
-"""
+"""Counters as rates, with wraps, resets and gaps: what readers return."""
 
 from __future__ import annotations
 
@@ -132,12 +129,12 @@ def _between(times: Floats, values: Integers, bits: int) -> Floats:
     with np.errstate(divide="ignore", invalid="ignore"):
         rate: Floats = grown / seconds
         if fell.any():
-            rate[fell] = _wrapped(rate, counts, seconds, fell, bits, certain=~(fell | uncertain))
+            rate[fell] = _resolve_falls(rate, counts, seconds, fell, bits, certain=~(fell | uncertain))
     rate[uncertain] = np.nan
     return rate
 
 
-def _wrapped(
+def _resolve_falls(
     rate: Floats,
     counts: NDArray[np.uint64],
     seconds: Floats,

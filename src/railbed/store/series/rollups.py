@@ -1,9 +1,8 @@
 """Lowest, highest and mean value of a minute, and of hours and days from minutes.
 
-The roll-ups of complete hours, so that a chart of weeks does not read every minute.
-
-They are rows of their own file: the time of the hour, the numbers of its first and last chunk, the number of rows in
-them, and the roll-up of every series. An hour that is missing here is computed from the chunks.
+Complete hours have a file of their own, so that a chart of weeks does not read every minute. Its rows are the time of
+the hour, the numbers of its first and last chunk, the number of rows in them, and the roll-up of every series. An hour
+that is missing there is computed from the chunks.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Reads the rows and chunks of a table as one.
+"""Reads the rows and chunks of a table as one, and the tables that have a series as one sequence.
 
-A series that is in several tables, since the list of a device's series changed, as one sequence.
+A series is in several tables if the list of a device's series changed.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What a timeline returns.
+"""What a timeline returns, and the step that a training was in at a time.
 
-The step that a training was in at a time, also after a restart: then steps are repeated, and some never ended.
+After a restart, steps are repeated, and some never ended.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Events as marks.
-
-Long pauses as marks: where PFC stopped a port for a considerable part of the time.
-"""
+"""Events as marks, and long pauses: where PFC stopped a port for a considerable part of the time."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""A run on one time axis.
-
-Fewer points, the same picture: lowest and highest value of each interval.
-"""
+"""A run on one time axis, in as few points as are asked for: lowest and highest value of each interval."""
 
 from __future__ import annotations
 
@@ -147,7 +144,7 @@ class Timeline:
         meter = meter_of(series.meter)
         unit = f"{meter.unit}/s" if meter.kind == "counter" else meter.unit
         if series in self._records.measured:
-            times, values = self._measured(series)
+            times, values = self._read_measured(series)
         else:
             samples = self._reader.samples(series, first - LOOK_BACK, last)
             times, values = by_time(samples.times, values_of(meter, samples))
@@ -165,9 +162,9 @@ class Timeline:
         starts = [event.time for event in self._records.events if isinstance(event, TrainingStarted)]
         return [self.start, *starts[1:]]
 
-    def drawn(self, series: SeriesKey, start: float, end: float, points: int) -> Drawn:
+    def draw(self, series: SeriesKey, start: float, end: float, points: int) -> Drawn:
         """Return a series with at most `points` intervals between two times; extremes survive."""
-        span = self._rolled_up(series, (end - start) / max(1, points))
+        span = self._find_rollup(series, (end - start) / max(1, points))
         if span is None:
             track = self.track(series, start, end)
             return thin_out(Drawn(track.times, track.values, track.values), start, end, points)
@@ -205,14 +202,14 @@ class Timeline:
     def _restarts(self) -> Floats:
         return np.array([event.time for event in self._records.events if event.name in RESTARTS])
 
-    def _measured(self, series: SeriesKey) -> tuple[Floats, Floats]:
+    def _read_measured(self, series: SeriesKey) -> tuple[Floats, Floats]:
         """Return what a rank measured; interrupted at restarts only, since a long step is not a gap."""
         rows = self._records.measured[series]
         times, values = np.array(rows.times), np.array(rows.values)
         order = np.argsort(times, kind="stable")
         return with_breaks(times[order], values[order], self._restarts())
 
-    def _rolled_up(self, series: SeriesKey, seconds: float) -> Span | None:
+    def _find_rollup(self, series: SeriesKey, seconds: float) -> Span | None:
         """Return the span of roll-ups that is fine enough for intervals of this length."""
         if series in self._records.measured or seconds < 2 * SECONDS["minute"]:
             return None

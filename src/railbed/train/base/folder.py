@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from railbed.errors import ModelError, os_reason
-from railbed.launch.files.guard import content_hash
+from railbed.launch.files.guard import PIECE, content_hash
 from railbed.train.base.files import CONFIG, GENERATION, TensorShape, is_folder, read_header, read_json
 
 INDEX, INDEX_BYTES = "model.safetensors.index.json", 64 << 20
@@ -150,11 +150,8 @@ class ModelFolder:
 
     def digest(self) -> str:
         """Return the hash of these files: the same wherever they are, and that of the parcel that nodes receive."""
-        sums = {}
         try:
-            for name, path in self.files().items():
-                with path.open("rb") as file:
-                    sums[name] = hashlib.file_digest(file, "sha256").hexdigest()
+            sums = {name: _hash_file(path) for name, path in self.files().items()}
         except OSError as error:
             raise _unreadable(self.path, error) from None
         return content_hash(sums)
@@ -194,6 +191,14 @@ def read_folder(path: Path) -> ModelFolder:
     if not folder.tensors:
         raise ModelError(f"the safetensors files in {path} have no tensors")
     return folder
+
+
+def _hash_file(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while piece := file.read(PIECE):
+            digest.update(piece)
+    return digest.hexdigest()
 
 
 def _own_folder(path: Path) -> Path:

@@ -1,10 +1,7 @@
 """What is verified before a training starts: disk space, libraries, the size of the vocabulary.
 
-Whether the nodes have disk space for checkpoints.
-
-Whether the nodes have the Python libraries that tuning a model needs, before anything is copied there.
-
-The size of the vocabulary, if the recipe leaves it to the tokenizer.
+Disk space is for checkpoints, libraries are for tuning a model: both before anything is copied to the nodes. The
+vocabulary has the size of the tokenizer's, if the recipe leaves it to that.
 """
 
 from __future__ import annotations
@@ -22,8 +19,8 @@ from railbed.model import events, text
 from railbed.model.cluster import Cluster
 from railbed.model.record import Event
 from railbed.parsing.text import ONLY_INSTALLED, python_words
+from railbed.train.capacity.estimate import parallelism_of
 from railbed.train.models.pretrained import PretrainedSettings
-from railbed.train.parallelism import parallelism_of
 from railbed.train.recipe import Recipe
 from railbed.train.state.checkpoints import KEPT
 from railbed.transport.base import Command
@@ -100,7 +97,7 @@ async def require_libraries(cluster: Cluster, fleet: Fleet, recipe: Recipe) -> N
         raise ToolMissing(
             f"{node}{others} cannot tune this model: {', '.join(names)} not installed for {python}",
             hint=f"`railbed configure --rule tuning_libraries --apply` installs them in a virtual environment, "
-            f"or on {node}: {python} -P -m pip install {' '.join(names)}",
+            f"or on {node}: {python} -I -m pip install {' '.join(names)}",
         )
 
 

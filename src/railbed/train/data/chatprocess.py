@@ -16,9 +16,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any
 
+from railbed.launch.messages import SAFE_PATH
 from railbed.train.data.chat import ChatTemplate, Messages, Span, TemplateRefused
+
+if TYPE_CHECKING:
+    from typing import Self  # Python 3.11
 
 CPU_SECONDS = 30
 """Processor time for one conversation."""
@@ -76,10 +80,12 @@ class TemplateProcess:
 
     @staticmethod
     def _start() -> subprocess.Popen[bytes]:
-        words = [sys.executable, "-P", "-m", __name__]
+        words = [sys.executable, "-m", __name__]
         # A session of its own: Ctrl-C reaches only us, and is not taken for a template that ended its process.
         return subprocess.Popen(
             words,
+            cwd="/",  # where Python 3.10 looks for modules: it ignores SAFE_PATH
+            env={**os.environ, **SAFE_PATH},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -69,7 +69,7 @@ class ExampleReader:
             for lines in self._batches(path):
                 texts = process.render([line.messages for line in lines if isinstance(line, Conversation)])
                 for line in lines:
-                    yield line if isinstance(line, Example) else _rendered(line, texts)
+                    yield line if isinstance(line, Example) else _render(line, texts)
 
     def _batches(self, path: Path) -> Iterator[list[Example | Conversation]]:
         """Yield the lines of a file, some at a time; those before a line that cannot be used come before its error."""
@@ -136,7 +136,7 @@ class ExampleReader:
         return Conversation(messages, place)
 
 
-def _rendered(conversation: Conversation, texts: Iterator[Rendered]) -> Example:
+def _render(conversation: Conversation, texts: Iterator[Rendered]) -> Example:
     try:
         text, answers = next(texts)
     except TemplateRefused as refusal:

@@ -136,7 +136,7 @@ def _files(named: Sequence[str]) -> tuple[list[Path], int]:
 
 
 def _inside(folder: Path) -> tuple[list[Path], int]:
-    every = [path for path in sorted(folder.rglob("*")) if path.is_file() and not _hidden(path, folder)]
+    every = [path for path in sorted(folder.rglob("*")) if path.is_file() and not _is_hidden(path, folder)]
     full = [path for path in every if path.stat().st_size > 0]
     text = [path for path in full if _is_text(path)]
     if not every:
@@ -146,7 +146,7 @@ def _inside(folder: Path) -> tuple[list[Path], int]:
     return text, len(every) - len(text)
 
 
-def _hidden(path: Path, folder: Path) -> bool:
+def _is_hidden(path: Path, folder: Path) -> bool:
     return any(part.startswith(".") for part in path.relative_to(folder).parts)
 
 

@@ -1,13 +1,12 @@
-"""Documents packed into rows of equal length, with the tokens that are trained marked.
+"""Documents packed into rows of equal length, with the tokens that are trained marked; or text as one long row.
 
     tokens.bin   the tokens, row after row; each row has a token more than the context
     marks.bin    for each token, the number of its document in the row (from 1; 0 is padding), and the top bit if
                  it is trained: if predicting it from those before it counts
     counts.bin   for each row, its tokens without padding, and how many of them are trained
 
-No token attends to another document, so how documents are packed changes nothing but the time that a step takes.
-
-Writes text as one long sequence of tokens, which training cuts into windows of equal length.
+No token attends to another document, so how documents are packed changes nothing but the time that a step takes. One
+long sequence of tokens is cut into windows of equal length by the training.
 """
 
 from __future__ import annotations
@@ -72,7 +71,7 @@ class DocumentStore:
         self._starts.append(self._starts[-1] + len(document.tokens))
         self._hashes.append(hashlib.sha256(packed).digest()[:8])
 
-    def shuffled(self) -> list[int]:
+    def shuffle(self) -> list[int]:
         """Return the numbers of all documents in the order of their hashes: as good as random, the same everywhere."""
         return sorted(range(len(self)), key=lambda number: (self._hashes[number], number))
 

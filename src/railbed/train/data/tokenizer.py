@@ -1,8 +1,6 @@
 """Text to tokens and back: a byte-level BPE trained on the text itself, or the user's own tokenizer.
 
-Runs work that computes outside Python, such as training a tokenizer, so that Ctrl-C and `kill` end it at once.
-
-How work that takes a while reports how far it is.
+Such work computes outside Python, in a thread, so that Ctrl-C and `kill` end it at once; it reports how far it is.
 """
 
 from __future__ import annotations

@@ -117,7 +117,7 @@ def write_rows(
                 _require_known(document, model, base)
                 store.add(document)
         report("packing the sequences", 0, 0)
-        order = store.shuffled()
+        order = store.shuffle()
         held_out = int(len(order) * data.validation)
         train = _write_part(writer, store, order[: len(order) - held_out], packed=data.packed)
         _write_part(writer, store, order[len(order) - held_out :], packed=data.packed)

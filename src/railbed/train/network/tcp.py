@@ -1,6 +1,6 @@
-"""TCP bytes of a node between two readings of its connections: of the ranks, of other programs, and unclear.
+"""Bytes of a node between two readings: over TCP, by owner of the connection, and over RDMA and its interfaces.
 
-Bytes that a node sent over RDMA and over its interfaces between two readings of its counters.
+TCP bytes are of the ranks, of other programs, or unclear.
 
 Cards count differently: bytes, words of 4 bytes, or only packets (Soft-RoCE), whose size is only known within bounds.
 The packets of Soft-RoCE pass through the interface below it and are counted there as well; those of hardware are not.

@@ -1,6 +1,6 @@
 """The proof as a finding: which share of the gradients crossed RDMA, and if they did not, why, and what to do.
 
-How the gradients travelled, proven from the counters of cards and interfaces: over RDMA, over TCP, or it is unknown.
+It is proven from the counters of cards and interfaces: over RDMA, over TCP, or it is unknown.
 
 The bytes that had to leave a node are bounded from both sides. RDMA carried at most the bytes of the RDMA counters, and
 TCP at most the bytes that the connections of the ranks sent; what TCP cannot have carried was carried by RDMA. If the

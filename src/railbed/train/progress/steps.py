@@ -1,22 +1,17 @@
 """The course of a training from the messages of its ranks: restarts, waiting, phases, the end.
 
-The cost of restarts: the time in which training made no new progress.
+A restart costs the time in which training made no new progress. It begins with the last new step before the failure,
+and ends when that step is reached again. So it includes the time until the failure was noticed, the time until steps
+were taken again, and the repeated steps. If another restart follows before that, both are counted together.
 
-It begins with the last new step before the failure, and ends when that step is reached again. So it includes the time
-until the failure was noticed, the time until steps were taken again, and the repeated steps. If another restart follows
-before that, both are counted together.
+How long each rank waited for slower ones follows from messages that ranks send anyway. The last sum of a step finishes
+on all ranks at the same moment, give or take the network's latency: no rank has it before every rank has contributed.
+Ranks report the time from their own last bucket to that moment as exposed all-reduce. The shortest of these in a step
+belongs to the slowest rank, which waited for no other: that much is the network. Any longer wait of another rank is
+idle time. Only durations are compared, never the clocks of two machines.
 
-How long each rank waited for slower ones, from messages that ranks send anyway.
-
-The last sum of a step finishes on all ranks at the same moment, give or take the network's latency: no rank has it
-before every rank has contributed. Ranks report the time from their own last bucket to that moment as exposed
-all-reduce. The shortest of these in a step belongs to the slowest rank, which waited for no other: that much is the
-network. Any longer wait of another rank is idle time. Only durations are compared, never the clocks of two machines,
-and ranks send nothing extra for this.
-
-What the ranks do while they are not taking steps, as progress messages.
-
-Why a training that ended normally still fell short, in one sentence: lost nodes, intruders, failed findings.
+While ranks are not taking steps, progress messages say what they do. A training that ended normally and still fell
+short gets one sentence about it: lost nodes, intruders, failed findings.
 """
 
 from __future__ import annotations
@@ -66,12 +61,12 @@ class Downtime:
                 restarts = self._open.restarts + 1 if self._open else 1
                 self._open = _Restart(noticed=self._open.noticed if self._open else now, restarts=restarts)
             case Measurement(name="step_seconds", value=seconds, labels={"rank": 0, "step": int(step)}):
-                return self._made(step, now, seconds)
+                return self._note_step(step, now, seconds)
             case _:
                 pass
         return []
 
-    def _made(self, step: int, now: float, seconds: float) -> list[Record]:
+    def _note_step(self, step: int, now: float, seconds: float) -> list[Record]:
         """Note a step of rank 0."""
         records: list[Record] = []
         if self._open:

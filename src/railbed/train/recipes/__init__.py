@@ -118,17 +118,17 @@ def _load(path: Path, below: tuple[Path, ...]) -> tuple[dict[str, Any], Recipe]:
     values = dict(document.value)
     extended = values.pop("extends", None)
     if extended is not None:
-        values = extend(_extended(extended, path, document, below), resolve_paths(values, path.parent))
+        values = extend(_extend(extended, path, document, below), resolve_paths(values, path.parent))
     else:
         values = resolve_paths(values, path.parent)
     mistakes = list(document.mistakes)
-    recipe = _validated(values, document, mistakes)
+    recipe = _validate(values, document, mistakes)
     if mistakes or recipe is None:
         raise refusal(RECIPE_FILE, name, mistakes)
     return values, recipe
 
 
-def _validated(values: dict[str, Any], document: YamlDocument, mistakes: list[Mistake]) -> Recipe | None:
+def _validate(values: dict[str, Any], document: YamlDocument, mistakes: list[Mistake]) -> Recipe | None:
     form = schema(family_in(values))
     checked = validate(form, values, document, replace(RECIPE_FILE, model=form), mistakes)
     return Recipe.read(checked.model_dump(mode="json")) if checked else None
@@ -139,18 +139,18 @@ def from_record(values: Mapping[str, Any]) -> Recipe:
     return Recipe.read(schema(family_in(values)).model_validate(values).model_dump(mode="json"))
 
 
-def _extended(wanted: object, path: Path, document: YamlDocument, below: tuple[Path, ...]) -> dict[str, Any]:
-    def refused(sentence: str) -> UserError:
+def _extend(wanted: object, path: Path, document: YamlDocument, below: tuple[Path, ...]) -> dict[str, Any]:
+    def refusal_of(sentence: str) -> UserError:
         return refusal(RECIPE_FILE, str(path), [Mistake(sentence, document.line(("extends",)), ("extends",))])
 
     if not isinstance(wanted, str):
-        raise refused("expected the name of a recipe, or a file")
+        raise refusal_of("expected the name of a recipe, or a file")
     try:
         parent = _path_of(wanted, path.parent)
     except RecipeError as error:
-        raise refused(error.message) from None
+        raise refusal_of(error.message) from None
     if parent.resolve() in (path.resolve(), *below):
-        raise refused(f"{wanted} extends this recipe in turn")
+        raise refusal_of(f"{wanted} extends this recipe in turn")
     return _load(parent, (*below, path.resolve()))[0]
 
 
@@ -165,7 +165,7 @@ def _set(values: dict[str, Any], setting: str) -> tuple[dict[str, Any], Recipe]:
     document = parse("\n".join(lines) + f" {text}", name, RECIPE_FILE)
     changed = extend(values, resolve_paths(_mapping(document.value), Path()))
     mistakes = list(document.mistakes)
-    recipe = _validated(changed, document, mistakes)
+    recipe = _validate(changed, document, mistakes)
     if mistakes or recipe is None:
         raise refusal(RECIPE_FILE, name, [replace(mistake, line=0) for mistake in mistakes])
     return changed, recipe

@@ -39,7 +39,7 @@ def _derive(kind: type[Any], replaced: Mapping[str, Any]) -> type[Part]:
     hints = get_type_hints(kind, include_extras=True)
     keys: dict[str, Any] = {}
     for key in fields(kind):
-        hint = _converted(replaced.get(key.name, hints[key.name]), replaced)
+        hint = _convert(replaced.get(key.name, hints[key.name]), replaced)
         keys[key.name] = (hint, Field(_default(key, hint)))
     base = _checked_by(kind) if hasattr(kind, "__post_init__") else Part
     name = kind.__name__.removesuffix("Settings")
@@ -53,17 +53,17 @@ def _default(key: DataclassField[Any], hint: Any) -> Any:  # noqa: ANN401 -- any
     return key.default if key.default is not MISSING else ...
 
 
-def _converted(hint: Any, replaced: Mapping[str, Any]) -> Any:  # noqa: ANN401 -- types in, types out
+def _convert(hint: Any, replaced: Mapping[str, Any]) -> Any:  # noqa: ANN401 -- types in, types out
     """Return a type that pydantic validates: numbers without conversion, our markers as pydantic's."""
     if get_origin(hint) is Annotated:
         inner, *markers = get_args(hint)
         described = getattr(markers[0], "form", "")
         notes = [Field(json_schema_extra={"x-form": described})] if described else []
-        return Annotated.__class_getitem__((_converted(inner, replaced), _marker(markers[0]), *notes))
+        return Annotated.__class_getitem__((_convert(inner, replaced), _marker(markers[0]), *notes))
     if get_origin(hint) in {Union, UnionType}:
-        return Union[tuple(_converted(option, replaced) for option in get_args(hint))]  # noqa: UP007 -- of a tuple
+        return Union[tuple(_convert(option, replaced) for option in get_args(hint))]  # noqa: UP007 -- of a tuple
     if get_origin(hint) is tuple:
-        return tuple.__class_getitem__((_converted(get_args(hint)[0], replaced), ...))
+        return tuple.__class_getitem__((_convert(get_args(hint)[0], replaced), ...))
     if is_dataclass(hint) and isinstance(hint, type):
         return _derive(hint, replaced)
     return STRICT.get(hint, hint)
@@ -76,11 +76,11 @@ def _marker(marker: object) -> Any:  # noqa: ANN401 -- pydantic's markers have n
         case Pattern():
             return StringConstraints(pattern=marker.expression)
         case Accepts():
-            return BeforeValidator(lambda value: _accepted(marker, value))
+            return BeforeValidator(lambda value: _accept(marker, value))
     raise TypeError(f"{marker} is not a marker of a recipe key")
 
 
-def _accepted(marker: Accepts, value: object) -> object:
+def _accept(marker: Accepts, value: object) -> object:
     if not marker.test(value):
         raise ValueError(f"expected {marker.form}")
     return value

@@ -1,6 +1,6 @@
 """Runs a program of `worker/results` on a node, from this version of railbed, and reads its messages.
 
-Fetches a folder from a node, and has it hold a folder for what is made there and fetched.
+What it makes is in a folder that the node holds until it has been fetched.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ async def resume_point(
             yield events.CheckpointFailed(subject=answer.device, message=sentence)
     newest = saved.newest(list(looks))
     known = [step for step in (newest[0] if newest else None, saved.copied) if step is not None]
-    if lost := _lost(earlier, max(known, default=0)):
+    if lost := _describe_loss(earlier, max(known, default=0)):
         yield events.Notice(message=lost)
     if not known:
         if not earlier.may_start_over:
@@ -82,7 +82,7 @@ async def resume_point(
     yield events.Resuming(subject=run, message=message, step=step, nodes=nodes)
 
 
-def _lost(earlier: EarlierState, step: int) -> str:
+def _describe_loss(earlier: EarlierState, step: int) -> str:
     """Return a sentence about newer state that only nodes had that are gone; empty if there is none."""
     if earlier.step <= step:
         return ""

@@ -44,7 +44,7 @@ class Latest:
         before = self._devices.get(sample.device)
         device = before
         if device is None or device.layout is not sample.layout:
-            device = _moved(before, sample.layout)
+            device = _move_values(before, sample.layout)
             self._devices[sample.device] = device
         if before is not None and self.is_up(sample.device):
             _unwrap(device, sample.values)
@@ -67,7 +67,7 @@ class Latest:
         return {name: values for name, values in self._devices.items() if name in self.limits and self.is_up(name)}
 
 
-def _moved(before: DeviceValues | None, layout: tuple[SeriesKey, ...]) -> DeviceValues:
+def _move_values(before: DeviceValues | None, layout: tuple[SeriesKey, ...]) -> DeviceValues:
     """Return the values so far of a device with a new layout, of the series that it still has."""
     positions = {series: index for index, series in enumerate(layout)}
     device = DeviceValues(layout, [MISSING] * len(layout), -math.inf, tuple(_narrow(layout)))

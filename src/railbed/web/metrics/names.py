@@ -1,9 +1,9 @@
-"""The metric of each meter: its name, type, help and unit follow from the meter by one rule.
+"""The metric of each meter: its name, type, help, unit and labels follow from the meter by one rule.
 
 Prometheus expects base units, the unit at the end of the name, and `_total` after a counter. Things that are counted
 (packets, frames, changes) have no unit of their own.
 
-The labels of a series: names from the cluster file, so that a port is known by its node and rail everywhere.
+Labels are names from the cluster file, so that a port is known by its node and rail everywhere.
 """
 
 from __future__ import annotations

@@ -1,9 +1,4 @@
-"""The exporter as a verb: samples a cluster and serves /metrics until it is closed. It stores nothing.
-
-The exporter: takes samples and writes the text of /metrics.
-
-The addresses of the exporter.
-"""
+"""The exporter: samples a cluster and serves the text of /metrics until it is closed. It stores nothing."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The state of sampling itself, and the newest measures of a running training.
-
-The newest measures of the ranks of a running training, from the records of its run.
-"""
+"""The state of sampling itself, and the newest measures of the ranks of a running training, from its records."""
 
 from __future__ import annotations
 

@@ -1,15 +1,9 @@
-"""The alerts.
-
-Alerts about a lossless fabric: pauses, congestion notifications, drops.
-
-Alerts about nodes, their links, and the training.
-"""
+"""The alerts: about a lossless fabric (pauses, notifications, drops), about nodes, their links, and the training."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.web.metrics.status import UP
 from railbed.web.monitoring.alerts import (
     Alert,
     Case,
@@ -23,7 +17,7 @@ from railbed.web.monitoring.alerts import (
     lately,
     near_miss,
 )
-from railbed.web.monitoring.site import JOB, MonitoredCluster
+from railbed.web.monitoring.site import MonitoredCluster
 
 STORM_SHARE = 0.5
 PAUSE_SHARE = 0.05
@@ -195,8 +189,6 @@ def node_alerts(site: MonitoredCluster) -> Iterator[Alert]:
     for limit, rails in _tcp_limits(site).items():
         yield _tcp_fallback(site, rails, limit)
     yield _straggler(site)
-    yield from _silent(site)
-    yield _exporter_down(site)
 
 
 def _out_of_sequence(site: MonitoredCluster) -> Alert:
@@ -318,43 +310,3 @@ def _straggler_cases(site: MonitoredCluster) -> Iterator[Case]:
         changed_series(name, 40, 0.0, 3 * wait) for part in steps(0.0, *waiting) for name in part if "idle" in name
     ][1:]
     yield near_miss("for a moment", *steps(*[0.0] * 4), *late)
-
-
-def _silent(site: MonitoredCluster) -> Iterator[Alert]:
-    kinds = {"node": list(site.cluster.nodes), "switch": [port.device for port in site.switch_ports]}
-    for kind, names in kinds.items():
-        if not names:
-            continue
-        up = site.select_metric(UP, device=names[0], kind=kind)
-        other = site.select_metric(UP, device="other", kind="switch" if kind == "node" else "node")
-        labels = {"cluster": site.name, "device": names[0], "kind": kind}
-        yield Alert(
-            name=f"RailbedSilent{kind.title()}",
-            expr=f"{site.select_metric(UP, kind=kind)} == 0",
-            hold="30s",
-            severity="critical" if kind == "node" else "warning",
-            summary=f"The {kind} {{{{ $labels.device }}}} does not answer.",
-            action="It is off, hangs, or cannot be reached. `railbed check` says which.",
-            cases=(
-                fires("no samples for a minute", labels, changed_series(up, 60, 1, 0)),
-                near_miss("no samples for a moment", changed_series(up, 20, 1, 0)),
-                near_miss("a device of another kind does not answer", constant(up, 1), constant(other, 0)),
-            ),
-        )
-
-
-def _exporter_down(site: MonitoredCluster) -> Alert:
-    up = site.select_metric("up", job=JOB)
-    return Alert(
-        name="RailbedExporterDown",
-        expr=f"{up} == 0\nor absent({up})",
-        hold="1m",
-        severity="critical",
-        summary=f"Nothing samples the cluster {site.name}.",
-        action="`systemctl status railbed-exporter` shows why the exporter ended.",
-        cases=(
-            fires("it cannot be scraped", {"cluster": site.name, "job": JOB}, changed_series(up, 90, 1, 0)),
-            fires("it is not configured", {"cluster": site.name, "job": JOB}),
-            near_miss("some scrapes failed", changed_series(up, 40, 1, 0)),
-        ),
-    )

@@ -45,12 +45,12 @@ _STEPS = JUDGED_SECONDS // STEP_SECONDS
 
 def fires(title: str, labels: Mapping[str, str], *series: Mapping[str, str]) -> Case:
     """Return a case in which an alert fires, with these labels."""
-    return Case(title, _merged(series), labels)
+    return Case(title, _merge(series), labels)
 
 
 def near_miss(title: str, *series: Mapping[str, str]) -> Case:
     """Return a case in which an alert must not fire."""
-    return Case(title, _merged(series), None)
+    return Case(title, _merge(series), None)
 
 
 def grew(title: str, labels: Mapping[str, str], series: str) -> tuple[Case, Case]:
@@ -93,5 +93,5 @@ def _steps_before(seconds: int) -> int:
     return (JUDGED_SECONDS - seconds) // STEP_SECONDS
 
 
-def _merged(series: Iterable[Mapping[str, str]]) -> Mapping[str, str]:
+def _merge(series: Iterable[Mapping[str, str]]) -> Mapping[str, str]:
     return {name: values for part in series for name, values in part.items()}

@@ -1,7 +1,4 @@
-"""A Grafana dashboard for a cluster.
-
-The charts of the dashboard: what they show, for the nodes and rails that are chosen in it.
-"""
+"""A Grafana dashboard for a cluster: charts of the nodes and rails that are chosen in it."""
 
 from __future__ import annotations
 
@@ -117,18 +114,22 @@ def _congestion(site: MonitoredCluster) -> Iterator[Panel]:
 
 def _errors(site: MonitoredCluster) -> Iterator[Panel]:
     if site.rdma_ports:
-        yield _counted(site, "RDMA packets lost on the way", "rdma_out_of_sequence", "rdma_sequence_naks")
-        yield _counted(site, "RDMA packets sent again", "rdma_retransmits", "rdma_timeouts", "rdma_retries_exceeded")
-        yield _counted(site, "Receiver not ready", "rdma_receiver_not_ready", "rdma_out_of_buffer")
-        yield _counted(site, "Dropped by the card", "priority_rx_drops", "phy_rx_drops")
-        yield _counted(site, "Damaged packets", "phy_crc_errors", "phy_symbol_errors", "rdma_damaged_packets")
+        yield _chart_growth(site, "RDMA packets lost on the way", "rdma_out_of_sequence", "rdma_sequence_naks")
+        yield _chart_growth(
+            site, "RDMA packets sent again", "rdma_retransmits", "rdma_timeouts", "rdma_retries_exceeded"
+        )
+        yield _chart_growth(site, "Receiver not ready", "rdma_receiver_not_ready", "rdma_out_of_buffer")
+        yield _chart_growth(site, "Dropped by the card", "priority_rx_drops", "phy_rx_drops")
+        yield _chart_growth(site, "Damaged packets", "phy_crc_errors", "phy_symbol_errors", "rdma_damaged_packets")
     if site.ports:
-        yield _counted(site, "Link changes", "net_carrier_changes")
-        yield _counted(site, "Errors of interfaces", "net_rx_errors", "net_tx_errors", "net_rx_drops", "net_tx_drops")
+        yield _chart_growth(site, "Link changes", "net_carrier_changes")
+        yield _chart_growth(
+            site, "Errors of interfaces", "net_rx_errors", "net_tx_errors", "net_rx_drops", "net_tx_drops"
+        )
     yield _panel(site, "tcp", "{{node}}", CHOSEN_NODES)
 
 
-def _counted(site: MonitoredCluster, title: str, *meters: str) -> Panel:
+def _chart_growth(site: MonitoredCluster, title: str, *meters: str) -> Panel:
     """Return a chart of counters that hardly ever grow, as growth in each interval."""
     queries = {
         f"{PORT} {meter.partition('_')[2].replace('_', ' ')}": (
@@ -215,7 +216,7 @@ def dashboard(site: MonitoredCluster) -> Mapping[str, Any]:
         "time": {"from": "now-30m", "to": "now"},
         "templating": {"list": [_source(), _choice("node", list(site.cluster.nodes)), _choice("rail", site.rails)]},
         "annotations": {"list": [_alerts(site)]},
-        "panels": list(_placed(rows(site))),
+        "panels": list(_place(rows(site))),
     }
 
 
@@ -249,7 +250,7 @@ def _alerts(site: MonitoredCluster) -> Mapping[str, Any]:
     }
 
 
-def _placed(content: Sequence[PanelRow]) -> Iterator[Mapping[str, Any]]:
+def _place(content: Sequence[PanelRow]) -> Iterator[Mapping[str, Any]]:
     """Yield rows and panels with their positions, numbered from one."""
     number = top = 0
     for row in content:

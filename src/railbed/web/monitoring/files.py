@@ -1,6 +1,6 @@
 """Writes the files for monitoring a cluster: all of them or, if one is not railbed's own, none.
 
-The configuration of a Prometheus server that scrapes the exporter of a cluster.
+Prometheus gets a configuration that scrapes the exporter.
 """
 
 from __future__ import annotations

@@ -62,8 +62,8 @@ def unit(cluster: Cluster, service: Service) -> str:
         "",
         "[Service]",
         f"User={service.user}",
-        f"WorkingDirectory={_escaped(str(service.cluster_file.parent))}",
-        f"ExecStart={' '.join(map(_quoted, [str(service.program), *words]))}",
+        f"WorkingDirectory={_escape(str(service.cluster_file.parent))}",
+        f"ExecStart={' '.join(map(_quote, [str(service.program), *words]))}",
         "# Passwords, if the cluster file takes them from the environment: NAME=value lines, readable for root only.",
         "EnvironmentFile=-/etc/railbed/exporter.env",
         *(credential if service.with_token else []),
@@ -111,12 +111,12 @@ BLIND = ["PrivateDevices=yes", "ProtectProc=invisible", "ProcSubset=pid"]
 """Hides this machine's devices and counters, unless it is a node itself."""
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     """Escape systemd's specifiers."""
     return text.replace("%", "%%")
 
 
-def _quoted(word: str) -> str:
+def _quote(word: str) -> str:
     """Quote a word of a command line for systemd, which replaces %, $ and backslashes."""
-    text = _escaped(word).replace("\\", "\\\\").replace('"', '\\"').replace("$", "$$")
+    text = _escape(word).replace("\\", "\\\\").replace('"', '\\"').replace("$", "$$")
     return text if re.fullmatch(r"[\w@%+=:,./\[\]-]+", text) else f'"{text}"'

@@ -38,7 +38,7 @@ def page_app(folder: Path, ending: asyncio.Event) -> Starlette:
         routes=[
             Route("/", page.index),
             Route("/api/run", page.run),
-            Route("/api/drawn", page.drawn),
+            Route("/api/drawn", page.draw),
             Route("/api/links", page.links),
             Route("/api/live", page.live),
             Route("/static/{name:path}", page.static),
@@ -74,11 +74,11 @@ class Page:
         """Return the run, its charts, series, marks and topology."""
         return _json(await self._source.describe())
 
-    async def drawn(self, request: Request) -> Response:
+    async def draw(self, request: Request) -> Response:
         """Return the extremes of every bucket."""
         query = request.query_params
         charts, chosen, window = charts_of(query), filter_of(query), window_of(query)
-        drawn = await self._source.drawn(charts, chosen, window)
+        drawn = await self._source.draw(charts, chosen, window)
         return _json({"start": window.start, "end": window.end, "buckets": window.buckets, "charts": drawn})
 
     async def links(self, request: Request) -> Response:

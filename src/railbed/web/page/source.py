@@ -10,14 +10,14 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from railbed.model.events import GenerationStarted
 from railbed.model.meters import METERS
 from railbed.present.charts import CHART_OF, GROUPS, Chart
 from railbed.store.timeline import Timeline
 from railbed.web.page.catalogue import Catalogue
-from railbed.web.page.earlier import earlier_nodes
 from railbed.web.page.numbers import column, extremes, points
 from railbed.web.page.parameters import Filter, TimeWindow
-from railbed.web.page.topology import topology_of
+from railbed.web.page.topology import describe_topology, link_rates, topology_of
 
 T = TypeVar("T")
 REFRESH_SECONDS = 0.4
@@ -68,9 +68,9 @@ class PageData:
         await self.refresh()
         return await self._read(self._describe)
 
-    async def drawn(self, charts: Iterable[Chart], chosen: Filter, window: TimeWindow) -> Mapping[str, Any]:
+    async def draw(self, charts: Iterable[Chart], chosen: Filter, window: TimeWindow) -> Mapping[str, Any]:
         """Return the extremes of every bucket, by chart and series."""
-        return await self._read(lambda: {chart.name: self._drawn(chart, chosen, window) for chart in charts})
+        return await self._read(lambda: {chart.name: self._draw(chart, chosen, window) for chart in charts})
 
     async def since(self, series: Mapping[int, float]) -> list[Any]:
         """Return the samples of series, by number, that are later than a time."""
@@ -88,7 +88,7 @@ class PageData:
 
     async def links(self, window: TimeWindow) -> list[Any]:
         """Return the rates of every link of the topology."""
-        return await self._read(lambda: self._topology.rates(self._timeline, window) if self._topology else [])
+        return await self._read(lambda: link_rates(self._topology, self._timeline, window) if self._topology else [])
 
     def span(self) -> tuple[float, float]:
         """Return the first and the last time of the run so far."""
@@ -116,7 +116,7 @@ class PageData:
             "series": self._catalogue.series,
             "marks": self._marks(),
             "earlier": earlier_nodes(self._timeline),
-            "topology": self._topology.describe() if self._topology else None,
+            "topology": describe_topology(self._topology) if self._topology else None,
         }
 
     def _marks(self) -> list[list[Any]]:
@@ -127,12 +127,12 @@ class PageData:
     def _members(self, chart: Chart, chosen: Filter) -> list[int]:
         return [number for number in self._catalogue.of(chart) if chosen.accepts(self._catalogue.series[number])]
 
-    def _drawn(self, chart: Chart, chosen: Filter, window: TimeWindow) -> Mapping[str, Any]:
+    def _draw(self, chart: Chart, chosen: Filter, window: TimeWindow) -> Mapping[str, Any]:
         """Return the series of a chart; of too many, those with the highest peaks."""
         members = self._members(chart, chosen)
         lines = []
         for number in members:
-            drawn = self._timeline.drawn(self._catalogue.series[number], window.start, window.end, window.buckets)
+            drawn = self._timeline.draw(self._catalogue.series[number], window.start, window.end, window.buckets)
             low, high, gaps = extremes(drawn, window, chart.scale)
             peak = float(np.fmax.reduce(np.abs(np.append(high, low)), initial=-1.0))
             if peak > 0 or not chart.quiet:
@@ -165,3 +165,21 @@ def _chart(chart: Chart) -> Mapping[str, Any]:
         "meters": chart.meters,
         "quiet": chart.quiet,
     }
+
+
+RECENT_SECONDS = 30.0
+"""A node without a sample for this long, before the end of the run so far, is silent."""
+
+
+def earlier_nodes(timeline: Timeline) -> list[str]:
+    """Return the nodes that the latest generation does without, and that are not sampled any more either."""
+    generations = [event for event in timeline.events() if isinstance(event, GenerationStarted)]
+    if len(generations) < 2:
+        return []
+    left = {node for generation in generations for node in generation.nodes} - {*generations[-1].nodes}
+    return sorted(node for node in left if not _is_sampled(timeline, node))
+
+
+def _is_sampled(timeline: Timeline, node: str) -> bool:
+    since = timeline.end - RECENT_SECONDS
+    return any(len(timeline.track(series, since).times) for series in timeline.series() if series.device == node)

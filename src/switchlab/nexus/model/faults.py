@@ -31,7 +31,7 @@ class Faults:
             released.set()
         self.holds.clear()
 
-    def held(self, command: str) -> asyncio.Event | None:
+    def find_hold(self, command: str) -> asyncio.Event | None:
         """Return the event that a command has to wait for."""
         line = " ".join(command.split())
         return next((event for start, event in self.holds.items() if line.startswith(start)), None)

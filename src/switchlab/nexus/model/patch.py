@@ -19,10 +19,10 @@ def patch(current: Sequence[Block], target: Sequence[Block]) -> list[str]:
     for block in sorted(old.values(), key=_removal_rank):
         if not _belongs_to_vlan(block, old_vlans - new_vlans):
             emptied = Block(block.line) if _belongs_to_vlan(block, new_vlans) else None
-            removals += _removed(block, new.get(block.line, emptied))
+            removals += _remove(block, new.get(block.line, emptied))
     removals += [f"no vlan {compress(old_vlans - new_vlans)}"] if old_vlans - new_vlans else []
     additions = [f"vlan {compress(new_vlans - old_vlans)}"] if new_vlans - old_vlans else []
-    additions += [line for block in new.values() for line in _added(block, old.get(block.line), 0)]
+    additions += [line for block in new.values() for line in _add(block, old.get(block.line), 0)]
     return removals + additions
 
 
@@ -49,7 +49,7 @@ def _removal_rank(block: Block) -> int:
     return _REMOVAL_ORDER.index(starts[0] if starts else "")
 
 
-def _removed(block: Block, target: Block | None) -> list[str]:
+def _remove(block: Block, target: Block | None) -> list[str]:
     if target is None:
         if block.line == "system qos":
             return [block.line, *(f"  no {child.line}" for child in block.children)]
@@ -75,15 +75,15 @@ def _negate(line: str) -> str:
     return line.removeprefix("no ") if line.startswith("no ") else f"no {line}"
 
 
-def _added(block: Block, before: Block | None, depth: int) -> Iterator[str]:
+def _add(block: Block, before: Block | None, depth: int) -> Iterator[str]:
     indent = "  " * depth
     if before is None:
         yield indent + block.line
         for child in block.children:
-            yield from _added(child, None, depth + 1)
+            yield from _add(child, None, depth + 1)
         return
     known = {child.line: child for child in before.children}
-    lines = [line for child in block.children for line in _added(child, known.get(child.line), depth + 1)]
+    lines = [line for child in block.children for line in _add(child, known.get(child.line), depth + 1)]
     if lines:
         yield indent + block.line
         yield from lines

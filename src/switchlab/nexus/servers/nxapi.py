@@ -80,7 +80,7 @@ class NxapiService:
         """The port while the listener is open."""
         return self._address[1] if self._server is not None else None
 
-    async def settled(self) -> int | None:
+    async def settle(self) -> int | None:
         """Wait until the listener matches the configuration; return its port."""
         while self._wake.is_set():
             self._settled.clear()

@@ -124,7 +124,7 @@ class SshService:
         keys = Keyboard(lambda: self._read(process))
         faults = self._switch.faults
         for command in session.commands(line):
-            if (event := faults.held(command)) and not await faults.wait(command, event, process.wait_closed()):
+            if (event := faults.find_hold(command)) and not await faults.wait(command, event, process.wait_closed()):
                 raise Disconnected
             reply = session.execute(command)
             if reply.question is not None:

@@ -8,7 +8,7 @@ from switchlab.nexus.cli.context import Shown
 from switchlab.nexus.model.config import Interface
 from switchlab.nexus.model.counters import Port
 from switchlab.nexus.model.switch import Switch
-from switchlab.nexus.show.interfaces import chosen
+from switchlab.nexus.show.interfaces import select_interfaces
 from switchlab.nexus.show.layout import Row, table
 
 WIDE, NARROW = "-" * 82, "-" * 80
@@ -59,7 +59,7 @@ COUNTER_TABLES = (
 
 
 def _physical(switch: Switch, names: Sequence[str]) -> list[tuple[Interface, Port]]:
-    interfaces = [item for item in chosen(switch, names) if item.kind in ("ethernet", "mgmt")]
+    interfaces = [item for item in select_interfaces(switch, names) if item.kind in ("ethernet", "mgmt")]
     ordered = sorted(interfaces, key=lambda item: item.kind != "mgmt")
     return [(item, switch.ports[item.name]) for item in ordered]
 

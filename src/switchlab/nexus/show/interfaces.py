@@ -28,7 +28,7 @@ UNUSED_KEYS = (
 )
 
 
-def chosen(switch: Switch, names: Sequence[str] = ()) -> list[Interface]:
+def select_interfaces(switch: Switch, names: Sequence[str] = ()) -> list[Interface]:
     """Return the interfaces that a command is about: those named, or all."""
     config = switch.running
     return [config.interfaces[name] for name in names] if names else config.ordered_interfaces()
@@ -45,7 +45,7 @@ def down_reason(interface: Interface) -> str:
 
 
 def show_interface(switch: Switch, names: Sequence[str] = ()) -> Shown:
-    interfaces = chosen(switch, names)
+    interfaces = select_interfaces(switch, names)
     text = "\n".join(_full_text(switch, interface) for interface in interfaces)
     return Shown(text + "\n", table("interface", (_full_row(switch, interface) for interface in interfaces)))
 
@@ -225,7 +225,7 @@ def _counter_row(switch: Switch, port: Port) -> Row:
 def show_status(switch: Switch, names: Sequence[str] = ()) -> Shown:
     lines = [RULE, "Port          Name               Status    Vlan      Duplex  Speed   Type", RULE]
     rows: list[Row] = []
-    for interface in chosen(switch, names):
+    for interface in select_interfaces(switch, names):
         up, _, link = _parts(switch, interface)
         status = "connected" if up else "disabled" if interface.shut else "notconnec"
         vlan = interface.port_mode if interface.port_mode != "access" else str(interface.access_vlan)
@@ -270,7 +270,7 @@ def show_brief(switch: Switch) -> Shown:
 
 def show_transceivers(switch: Switch, names: Sequence[str] = ()) -> Shown:
     text, rows = "", list[Row]()
-    for interface in chosen(switch, names):
+    for interface in select_interfaces(switch, names):
         if interface.kind != "ethernet":
             continue
         if not switch.links[interface.name].up:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from switchlab.nexus.cli.context import Shown
 from switchlab.nexus.model.counters import Watchdog
 from switchlab.nexus.model.switch import Switch
-from switchlab.nexus.show.interfaces import chosen
+from switchlab.nexus.show.interfaces import select_interfaces
 from switchlab.nexus.show.layout import Row, table
 
 PAUSE_BUFFER = (348_608, 77_376, 75_712)  # size, pause threshold, resume threshold, as a 100G port carves them
@@ -28,7 +28,7 @@ WATCHDOG_ROWS = (
 
 def pfc_ports(switch: Switch, names: Sequence[str]) -> list[str]:
     """Return the ports that PFC tables list: Ethernet, and on boxes with an ALE also the internal ones."""
-    ports = [item.name for item in chosen(switch, names) if item.kind == "ethernet"]
+    ports = [item.name for item in select_interfaces(switch, names) if item.kind == "ethernet"]
     return ports if names else [*ports, *switch.internal_ports]
 
 
@@ -221,7 +221,7 @@ def show_flowcontrol(switch: Switch, names: Sequence[str] = ()) -> Shown:
         rule,
     ]
     rows: list[Row] = []
-    for interface in chosen(switch, names):
+    for interface in select_interfaces(switch, names):
         if interface.kind != "ethernet":
             continue
         port = switch.ports[interface.name]

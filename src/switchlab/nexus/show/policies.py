@@ -10,7 +10,7 @@ from switchlab.nexus.cli.context import Shown
 from switchlab.nexus.model.config import QOS_KINDS, ClassMap, PolicyMap, QosKind
 from switchlab.nexus.model.render import Block, class_map_block, policy_map_block, qos_blocks, render, running_blocks
 from switchlab.nexus.model.switch import Switch
-from switchlab.nexus.show.interfaces import chosen
+from switchlab.nexus.show.interfaces import select_interfaces
 from switchlab.nexus.show.layout import timestamp
 from switchlab.nexus.show.policy_data import (
     class_map_data,
@@ -67,7 +67,7 @@ def show_interface_policies(
     switch: Switch, names: Sequence[str] = (), kind: QosKind | None = None, direction: str | None = None
 ) -> Shown:
     text, attached = "\n\nGlobal statistics status :   enabled\n", dict[str, list[tuple[str, PolicyMap]]]()
-    for interface in chosen(switch, names):
+    for interface in select_interfaces(switch, names):
         if interface.kind != "ethernet":
             continue
         text += f"\n{interface.name}\n"

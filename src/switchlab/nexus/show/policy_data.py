@@ -56,7 +56,7 @@ def _policy_row(switch: Switch, policy: PolicyMap) -> Row:
     for item in policy.classes.values():
         key: Row = {"cmap-key": item.name, "xqos-or-q": policy.kind}
         if policy.kind == "network-qos":
-            actions = _numbered("nq-action-key", _network_actions(switch, item))
+            actions = _number("nq-action-key", _network_actions(switch, item))
             classes.append(key | {"nq-xcmap-name": item.name, **table("action", actions)})
         else:
             classes.append(key | _class_data(item))
@@ -106,7 +106,7 @@ def _network_data(switch: Switch, policies: Iterable[PolicyMap], action_table: s
     for policy in policies:
         classes: list[Row] = []
         for item in policy.classes.values():
-            actions = _numbered(f"{action_table}-key", _network_actions(switch, item))
+            actions = _number(f"{action_table}-key", _network_actions(switch, item))
             classes.append({"xcmap-name": item.name, **table(action_table, actions)})
         rows.append({"xpmap-name": policy.name, **table("xcmap", classes)})
     return table("xpmap", rows)
@@ -125,12 +125,12 @@ def _network_actions(switch: Switch, item: PolicyClass) -> list[Row]:
     return actions
 
 
-def _numbered(key: str, actions: Iterable[Row]) -> list[Row]:
+def _number(key: str, actions: Iterable[Row]) -> list[Row]:
     return [{key: number, **action} for number, action in enumerate(actions, 1)]
 
 
 def _class_data(item: PolicyClass) -> Row:
-    actions = _numbered("action-key", (_action_row(action) for action in item.actions.values()))
+    actions = _number("action-key", (_action_row(action) for action in item.actions.values()))
     return {"cmap-name": item.name, **table("action", actions)}
 
 

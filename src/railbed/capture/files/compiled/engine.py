@@ -1,7 +1,4 @@
-"""Walk and decode records, one after another.
-
-Find where records begin, one after another, compiled by numba.
-"""
+"""Find where records begin, and decode them, one after another: the first half of what numba compiles."""
 
 from __future__ import annotations
 

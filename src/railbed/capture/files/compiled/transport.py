@@ -1,8 +1,6 @@
 """Write the columns of a packet whose transport header was found: the second half of what numba compiles.
 
-The invariant CRC of one packet, four bytes at a time, compiled by numba.
-
-Addresses as small numbers: a hash table that numba reads and fills.
+That includes its invariant CRC, four bytes at a time, and its addresses as small numbers, in a hash table.
 """
 
 from __future__ import annotations

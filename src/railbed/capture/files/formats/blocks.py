@@ -1,7 +1,4 @@
-"""The blocks of a pcapng file: each has its length at both ends.
-
-The interfaces of a pcapng section: link types, and how their times are to be read.
-"""
+"""The blocks of a pcapng file, each with its length at both ends; link types and clocks of its interfaces."""
 
 from __future__ import annotations
 

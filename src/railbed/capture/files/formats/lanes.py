@@ -65,12 +65,12 @@ def walk_records(chain: RecordChain, position: int, end: int, *, alone: bool = F
     if alone or expected < FEWEST_RECORDS:
         rest, reached = chain.walk(reached, end, end)
         return np.array(first + rest, np.int64), reached
-    starts = _synchronised(chain, reached, end, min(LANES, expected // RECORDS_PER_LANE), usual)
-    parts, reached = _verified(chain, _walked(chain, starts, end), end)
+    starts = _synchronise(chain, reached, end, min(LANES, expected // RECORDS_PER_LANE), usual)
+    parts, reached = _verify(chain, _walk(chain, starts, end), end)
     return np.concatenate([np.array(first, np.int64), *parts]), reached
 
 
-def _synchronised(chain: RecordChain, position: int, end: int, count: int, usual: int) -> Positions:
+def _synchronise(chain: RecordChain, position: int, end: int, count: int, usual: int) -> Positions:
     """Return where lanes begin: the first at the position itself, the others where a chain looks plausible."""
     span = (end - position) // count // chain.alignment * chain.alignment
     starts = position + span * np.arange(count, dtype=np.int64)
@@ -118,7 +118,7 @@ class _Lanes:
     """Where the records of each lane end."""
 
 
-def _walked(chain: RecordChain, starts: Positions, end: int) -> _Lanes:
+def _walk(chain: RecordChain, starts: Positions, end: int) -> _Lanes:
     """Step all lanes until each arrives at the next."""
     stops = np.append(starts[1:], end)
     lanes = np.arange(len(starts), dtype=np.int16)
@@ -150,7 +150,7 @@ def _walked(chain: RecordChain, starts: Positions, end: int) -> _Lanes:
     return _Lanes(starts, arrived, records, ends)
 
 
-def _verified(chain: RecordChain, lanes: _Lanes, end: int) -> tuple[list[Positions], int]:
+def _verify(chain: RecordChain, lanes: _Lanes, end: int) -> tuple[list[Positions], int]:
     """Return the records of the lanes that begin where the walk before them ended, and walk where none does."""
     parts: list[Positions] = []
     position, lane, count = int(lanes.starts[0]), 0, len(lanes.starts)

@@ -1,6 +1,6 @@
 """The classic format of capture files: a header of 24 bytes, then records of 16 bytes and the packet.
 
-What a file format yields: where the packets of a window are, and what the format itself says about them.
+What every format yields is here, too: where the packets of a window are, and what the format says about them.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
-"""The work of `railbed check`: choose the cluster, and check, prove or explain."""
+"""The work of `railbed check`: choose the cluster, and check, prove, explain, or list what to tick."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
 
+from railbed.api.exits import OK
 from railbed.api.site import built_in_local
-from railbed.api.verbs.check import check, rule_named
+from railbed.api.verbs.check import check, checklist, rule_named
 from railbed.cli.explain import explain_rule
 from railbed.cli.options import Options
 from railbed.cli.run.perform import show
@@ -31,6 +32,16 @@ def check_cluster(
     configurable = from_file is not None and not options.replay
     screen = make_screen(as_json=options.json, verbose=options.verbose, cluster=cluster, configurable=configurable)
     return show(stream, screen)
+
+
+def show_checklist(file: Path | None, options: Options, rules: Sequence[str]) -> int:
+    """Print the list to tick for a cluster."""
+    # Imported here because a check draws other things.
+    from railbed.cli.screens.checklist import print_checklist
+
+    cluster = given_cluster(file, options.replay) or _local_cluster(options.timeout)
+    print_checklist(cluster.name, checklist(cluster, rules=rules, reach=options), as_json=options.json)
+    return OK
 
 
 def _local_cluster(timeout: float) -> Cluster:

@@ -1,4 +1,4 @@
-"""railbed configure: `command.py` has the options, `run.py` the work, `run.py` the question.
+"""railbed configure: `command.py` has the options, `run.py` the work.
 
 Read `command.py` first.
 """

@@ -1,20 +1,16 @@
-"""Does the work of `railbed configure`: chooses cluster and run, then shows, renders, applies or undoes changes.
-
-Asks the user once, without a thread that Ctrl-C could not end.
-"""
+"""Does the work of `railbed configure`: chooses cluster and run, then shows, renders, applies or undoes changes."""
 
 from __future__ import annotations
 
-import asyncio
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from railbed.api.stream import RecordStream
 from railbed.api.verbs.configure import configure, named_devices, undo
-from railbed.cli.chosen import chosen_run
+from railbed.cli.chosen import ask, chosen_run
 from railbed.cli.options import Options
 from railbed.cli.run.perform import show
 from railbed.cli.screens.base import JsonScreen, Screen
@@ -23,28 +19,6 @@ from railbed.configure.undo_choice import undoable
 from railbed.errors import UsageError
 from railbed.model.cluster import Cluster
 from railbed.store import runs_folder
-
-ANSWER_SECONDS = 900.0
-"""After this time the changes shown may be out of date: no answer means no."""
-
-
-async def ask(question: str, before: Callable[[], None]) -> bool:
-    """Ask on the terminal and return whether the answer is yes; `before` clears the progress line first."""
-    before()
-    sys.stderr.write(f"{question} [y/N] ")
-    sys.stderr.flush()
-    loop = asyncio.get_running_loop()
-    readable = asyncio.Event()
-    loop.add_reader(sys.stdin.fileno(), readable.set)
-    try:
-        async with asyncio.timeout(ANSWER_SECONDS):
-            await readable.wait()
-    except TimeoutError:
-        sys.stderr.write(f"\nno answer within {ANSWER_SECONDS / 60:.0f} minutes\n")
-        return False
-    finally:
-        loop.remove_reader(sys.stdin.fileno())
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,10 +42,10 @@ def configure_cluster(file: Path | None, options: Options, wanted: Wanted) -> in
     if cluster is None:
         raise UsageError("configure needs a cluster file", hint="`railbed discover` writes one")
     screen = _screen(options, cluster)
-    return show(_called(cluster, options, wanted, screen), screen)
+    return show(_call(cluster, options, wanted, screen), screen)
 
 
-def _called(cluster: Cluster, options: Options, wanted: Wanted, screen: Screen) -> RecordStream:
+def _call(cluster: Cluster, options: Options, wanted: Wanted, screen: Screen) -> RecordStream:
     confirm = None if wanted.yes else partial(ask, before=screen.line.clear)
     only = _split(wanted.only)
     if wanted.undo is not None:

@@ -1,11 +1,10 @@
 """Judges a run in progress again and again, and prints what is new, until the run ends.
 
-What is new about a run in progress: verdicts that begin, end, come back, or are withdrawn.
+New are verdicts that begin, end, come back, or are withdrawn. A verdict about the last seconds is not final: samples
+are still arriving, and a rule that explains it may need more of them. So it is new when it is there twice in a row, and
+over when it has been over for a while.
 
-A verdict about the last seconds is not final: samples are still arriving, and a rule that explains it may need more
-of them. So it is new when it is there twice in a row, and over when it has been over for a while.
-
-The moment that --since names: a time of day, a date with or without a time, or a duration before the run's end.
+`--since` names a moment: a time of day, a date with or without a time, or a duration before the run's end.
 """
 
 from __future__ import annotations
@@ -79,7 +78,7 @@ class VerdictNews:
             if known is None:
                 known = _Known(finding)
                 self._known.append(known)
-                news += _begun(known, finding, now) if final or _is_over(finding, now) else ()
+                news += _begin(known, finding, now) if final or _is_over(finding, now) else ()
             else:
                 news += _changes(known, finding, now, final=final)
             known.misses = 0
@@ -107,13 +106,13 @@ def _changes(known: _Known, finding: Finding, now: float, *, final: bool) -> Ite
     is_worse = finding.verdict.rank < before.verdict.rank
     is_back = known.is_over and _end(finding) > _end(before) + OVER_SECONDS
     if not known.is_reported or is_worse or is_back:
-        yield from _begun(known, known.finding, now)
+        yield from _begin(known, known.finding, now)
     elif not known.is_over and (_is_over(finding, now) or (final and finding.until is not None)):
         known.is_over = True
         yield News("ends", known.finding)
 
 
-def _begun(known: _Known, finding: Finding, now: float) -> Iterable[News]:
+def _begin(known: _Known, finding: Finding, now: float) -> Iterable[News]:
     known.is_reported, known.is_over = True, _is_over(finding, now)
     yield News("begins", finding)
 
@@ -129,7 +128,7 @@ def _end(finding: Finding) -> float:
 def _is_same(first: Finding, second: Finding) -> bool:
     if (first.check, first.subject) != (second.check, second.subject):
         return False
-    return _span(first).widened(NEAR_SECONDS).overlaps(_span(second))
+    return _span(first).widen(NEAR_SECONDS).overlaps(_span(second))
 
 
 def _span(finding: Finding) -> Span:

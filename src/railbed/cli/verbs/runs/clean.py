@@ -98,7 +98,7 @@ def clean(wish: Wish) -> int:
     is_complete = not silent and all(claim.is_certain for claim in claims.values())
     if not (plan.here or plan.there):
         return OK if is_complete else DEVICE
-    if not (wish.yes or _agreed(wish, plan)):
+    if not (wish.yes or _ask_consent(wish, plan)):
         return FOUND
     _refuse_requeued(plan)
     left = _remove(wish, nodes, plan)
@@ -175,7 +175,7 @@ def _with_fleet(nodes: Nodes, wish: Wish, work: Callable[[Fleet], Awaitable[T]])
     return run_until_ended(working())
 
 
-def _agreed(wish: Wish, plan: CleanUpPlan) -> bool:
+def _ask_consent(wish: Wish, plan: CleanUpPlan) -> bool:
     if wish.json or not (sys.stdin.isatty() and sys.stderr.isatty()):
         sys.stderr.write(f"nothing was removed: `{wish.command()}` removes the listed files\n")
         return False

@@ -1,6 +1,6 @@
 """What `railbed runs --clean` would remove here and on the nodes, and what stays and why.
 
-Runs that `railbed runs --clean` leaves alone: their Slurm job runs or will, or Slurm cannot be asked.
+Runs stay whose Slurm job runs or will, or if Slurm cannot be asked.
 """
 
 from __future__ import annotations
@@ -206,7 +206,7 @@ def job_claims(runs: Sequence[RunSummary]) -> dict[str, JobClaim]:
         named, place = job_of(runs_folder() / run.id), _place(runs_folder() / run.id)
         job = by_place.get(place) if place else None
         if job := job or (by_number.get(named.number) if named else None):
-            claims[run.id] = _listed(run.id, job)
+            claims[run.id] = _claim_for(run.id, job)
     return claims
 
 
@@ -218,7 +218,7 @@ def _unknown(run: RunSummary, error: RailbedError) -> JobClaim:
     )
 
 
-def _listed(run: str, job: QueuedJob) -> JobClaim:
+def _claim_for(run: str, job: QueuedJob) -> JobClaim:
     return JobClaim(reason=f"its job {job.id} is {job.in_words}", remedy=f"`railbed runs --stop {run}` ends it")
 
 

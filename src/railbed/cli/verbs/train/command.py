@@ -1,7 +1,4 @@
-"""railbed train
-
-The options of `railbed train`.
-"""
+"""railbed train: the command and its options."""
 
 from __future__ import annotations
 

@@ -27,13 +27,13 @@ def show_data(prepared: PreparedData, context: int, count: int, *, as_json: bool
             continue
         title = f"sequence {sequence.number + 1}: {sequence.tokens} tokens, {sequence.trained} trained"
         console.print(Text(title, style="bold"))
-        console.print(_marked(sequence.passages))
+        console.print(_mark_trained(sequence.passages))
     if not as_json:
         console.print(Text(_summary(prepared), style="dim"))
     return OK
 
 
-def _marked(passages: list[Passage]) -> Text:
+def _mark_trained(passages: list[Passage]) -> Text:
     text, document = Text(), 1
     for passage in passages:
         if passage.document != document:

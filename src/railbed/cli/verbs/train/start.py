@@ -1,6 +1,6 @@
 """Starts a training on a cluster that is known: the request, from a recipe or an earlier run, and the run around it.
 
-`railbed train --resume RUN`: which run continues, where, and with which options.
+For `railbed train --resume RUN` it decides which run continues, where, and with which options.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class Start:
             self._request(site, attempt),
             series=series,
             check_first=not self.unchecked,
-            passed=background.passed if background else _continue,
+            passed=background.leave_terminal if background else _continue,
             warn=_warn,
             reach=options,
         )
@@ -122,11 +122,11 @@ class Start:
 
     def _request(self, site: Cluster, attempt: Attempt | None) -> TrainRequest:
         request = with_placement(
-            self._unplaced(attempt), site, ranks=self.ranks, minimum=self.minimum, transport=self.transport
+            self._request_of(attempt), site, ranks=self.ranks, minimum=self.minimum, transport=self.transport
         )
-        return attempt.adapted(request) if attempt else request
+        return attempt.adapt(request) if attempt else request
 
-    def _unplaced(self, attempt: Attempt | None) -> TrainRequest:
+    def _request_of(self, attempt: Attempt | None) -> TrainRequest:
         """Return the request of a run to continue, of a job that has been started before, or of a recipe."""
         if self.earlier:
             return continuing(self.earlier, prepared_data(self.earlier.recipe), from_start=self.from_start)

@@ -1,7 +1,4 @@
-"""railbed watch
-
-The options of `railbed watch`.
-"""
+"""railbed watch: the command and its options."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""railbed watch --exporter: serves metrics for Prometheus until it is ended, as a service or by hand.
+"""`railbed watch --exporter` serves metrics for Prometheus; `--write-monitoring` writes the files for its server.
 
-railbed watch --write-monitoring: files for Prometheus, Grafana and systemd.
+The exporter runs until it is ended, as a service or by hand. Grafana and systemd have files, too.
 """
 
 from __future__ import annotations

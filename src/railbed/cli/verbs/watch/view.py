@@ -1,10 +1,7 @@
-"""Shows a run that another process writes, or that has ended: in the terminal, as plain lines, as JSON, on a page.
+"""Shows a run: in the terminal, as plain lines, as JSON, or on a page.
 
-Samples the cluster into a run of its own, and shows it meanwhile.
-
-The live page beside other work.
-
-The token that a page or an exporter asks for: from a file, so that it is in no command line.
+The run is that of another process, one that has ended, or one that it samples the cluster into. The token that a page
+or an exporter asks for is read from a file, so that it is in no command line.
 """
 
 from __future__ import annotations
@@ -153,7 +150,7 @@ def view_run(folder: Path, request: ViewRequest) -> int:
     if not timeline.series() and not timeline.live:
         raise UsageError(f"{folder.name} has no samples and no training steps to show", hint=_hint(timeline))
     try:
-        run_until_ended(_limited(folder, timeline, request))
+        run_until_ended(_view(folder, timeline, request))
     except KeyboardInterrupt:
         summary = read_run_in(folder)
         if summary and summary.status == "running":
@@ -170,7 +167,7 @@ def _hint(timeline: Timeline) -> str:
     return "`railbed train` and `railbed watch` make runs with samples; `railbed runs` lists all"
 
 
-async def _limited(folder: Path, timeline: Timeline, request: ViewRequest) -> None:
+async def _view(folder: Path, timeline: Timeline, request: ViewRequest) -> None:
     async with page_beside(folder, request.page):
         try:
             async with asyncio.timeout(request.seconds):
@@ -238,13 +235,13 @@ def _sample_into_run(cluster: Cluster, request: ViewRequest, *, timeout: float) 
     def work(fleet: Fleet) -> AsyncGenerator[Record, None]:
         folder = shown.run.folder
         view = Printer(screen, folder, interval) if isinstance(screen, JsonScreen) else screen
-        return _shown(sampling.invocation.work(fleet), view, folder, request.page)
+        return _show(sampling.invocation.work(fleet), view, folder, request.page)
 
     shown = sampling.doing(work)
     return show(shown, screen)
 
 
-async def _shown(
+async def _show(
     records: AsyncGenerator[Record, None], view: Printer | WatchScreen, folder: Path, page: PageRequest | None
 ) -> AsyncGenerator[Record, None]:
     """Yield the records of sampling; the samples are read back from the run to show them."""

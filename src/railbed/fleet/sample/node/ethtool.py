@@ -40,7 +40,7 @@ class EthtoolCounters(CounterGroup):
             return [None for _ in self.names]
         return [self._values[1 + index] for index in self._places]
 
-    def changed(self) -> bool:
+    def has_changed(self) -> bool:
         """Whether the driver has others than before: some exist only while a priority is paused by PFC."""
         try:
             return bool(self.names) and self._number_of_counters() != self._count

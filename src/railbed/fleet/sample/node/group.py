@@ -18,7 +18,7 @@ class CounterGroup(ABC):
     def read(self) -> list[int | None]:
         """Return the value of each counter, None for one that could not be read; may raise OSError."""
 
-    def changed(self) -> bool:
+    def has_changed(self) -> bool:
         """Whether it has other counters than before."""
         return False
 

@@ -84,7 +84,7 @@ class Sources:
     def are_outdated(self) -> bool:
         """Whether a device came or went, there is another peer, or a driver has other counters than before."""
         changed = self._find_devices() != self._devices or self._peers.pairs() != self._pairs
-        return changed or any(group.changed() for group in self._groups)
+        return changed or any(group.has_changed() for group in self._groups)
 
     def read(self) -> list[int | None]:
         """Return the value of every series, in the order of the layout."""

@@ -107,7 +107,7 @@ class TrafficCounter:
             known.missing += 1
         for link in links:
             if link.cookie not in self._known:
-                self._known[link.cookie] = _Known(0, 0) if self._has_begun else _Known(*_carried(link))
+                self._known[link.cookie] = _Known(0, 0) if self._has_begun else _Known(*_count_bytes(link))
             self._known[link.cookie].missing = 0
         self._known = {cookie: known for cookie, known in self._known.items() if known.missing < FORGET_AFTER}
 
@@ -123,7 +123,7 @@ class TrafficCounter:
         if training is None:
             for link in unclear:  # there are no ranks yet, or no longer: what is carried meanwhile disturbs no one
                 known = self._known[link.cookie]
-                known.sent, known.received = _carried(link)
+                known.sent, known.received = _count_bytes(link)
             return
         self._has_training, self._unclear = True, set()
         for link in unclear:
@@ -131,7 +131,7 @@ class TrafficCounter:
 
     def _is_unclear(self, link: TcpConnection) -> bool:
         known = self._known[link.cookie]
-        return known.is_of_training is None and sum(_grown(link, known)) >= LEAST_BYTES
+        return known.is_of_training is None and sum(_count_growth(link, known)) >= LEAST_BYTES
 
     def _count(self, link: TcpConnection, known: _Known) -> None:
         if known.is_of_training is None:
@@ -140,10 +140,10 @@ class TrafficCounter:
         if sums is None:
             sums = self._sums[link.local] = _Sums()
             sums.begin_reading()
-        grown = _grown(link, known)
+        grown = _count_growth(link, known)
         sums.add(known, grown, link.peer)
         known.foreign += 0 if known.is_of_training else sum(grown)
-        known.sent, known.received = _carried(link)
+        known.sent, known.received = _count_bytes(link)
 
     def _look_for_programs(self, links: list[TcpConnection]) -> None:
         unnamed = [link for link in links if self._needs_name(self._known[link.cookie])]
@@ -158,7 +158,7 @@ class TrafficCounter:
             if (link.local, link.peer, program) not in self._named:
                 self._named.add((link.local, link.peer, program))
                 ends = zip((link.local, link.peer), link.ports)  # noqa: B905  (older Pythons)
-                self.strangers.append([*(f"{_dotted(end)}:{port}" for end, port in ends), process, program])
+                self.strangers.append([*(f"{_format_address(end)}:{port}" for end, port in ends), process, program])
 
     def _needs_name(self, known: _Known) -> bool:
         return not known.is_named and known.foreign >= NAMED_BYTES
@@ -189,14 +189,14 @@ def _after_rest(begin: float) -> float:
     return end + (end - begin) / SHARE_OF_TIME
 
 
-def _carried(link: TcpConnection) -> tuple[int, int]:
+def _count_bytes(link: TcpConnection) -> tuple[int, int]:
     return link.sent or 0, link.received or 0
 
 
-def _grown(link: TcpConnection, known: _Known) -> tuple[int, int]:
-    sent, received = _carried(link)
+def _count_growth(link: TcpConnection, known: _Known) -> tuple[int, int]:
+    sent, received = _count_bytes(link)
     return max(0, sent - known.sent), max(0, received - known.received)
 
 
-def _dotted(address: int) -> str:
+def _format_address(address: int) -> str:
     return ".".join(str(address >> shift & 255) for shift in (24, 16, 8, 0))

@@ -37,10 +37,10 @@ class HubPort:
                 self._waiting.append(bytes(frame))
             return
         try:
-            self._connected().send(frame)
+            self._connect().send(frame)
         except BlockingIOError:
             self._waiting.append(bytes(frame))
-            self._selector.register(self._connected(), selectors.EVENT_WRITE, self)
+            self._selector.register(self._connect(), selectors.EVENT_WRITE, self)
         except OSError:
             self.close()
 
@@ -48,14 +48,14 @@ class HubPort:
         """Send the queued frames."""
         try:
             while self._waiting:
-                self._connected().send(self._waiting[0])
+                self._connect().send(self._waiting[0])
                 self._waiting.popleft()
         except BlockingIOError:
             return
         except OSError:
             self.close()
             return
-        self._selector.unregister(self._connected())
+        self._selector.unregister(self._connect())
 
     def close(self) -> None:
         """Disconnect from a node that is off; the next frame tries again."""
@@ -66,7 +66,7 @@ class HubPort:
         self._socket = None
         self._waiting.clear()
 
-    def _connected(self) -> socket.socket:
+    def _connect(self) -> socket.socket:
         if self._socket is None:
             self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
             self._socket.setblocking(False)

@@ -55,13 +55,13 @@ async def make(lab: StoredLab, node: LabNode) -> None:
     folder = node_folder(lab, node)
     folder.mkdir(exist_ok=True)
     write_identity(lab, node, folder / IDENTITY)
-    backing = cache.chosen(lab.folder) / BASE
+    backing = cache.find_saved_machine(lab.folder) / BASE
     await run(["qemu-img", "create", "-q", "-f", "qcow2", "-b", str(backing), "-F", "qcow2", str(folder / DISK)])
 
 
 async def resume(lab: StoredLab, node: LabNode) -> None:
     """Start a node from the saved machine, and wait until it is itself."""
-    state = cache.chosen(lab.folder)
+    state = cache.find_saved_machine(lab.folder)
     with _start(lab, node, ram=state / RAM) as started:
         async with _monitor(started) as monitor:
             await monitor.execute("migrate-set-capabilities", capabilities=IGNORE_SHARED)
@@ -121,7 +121,7 @@ class Started:
 
     def patience(self) -> Patience:
         """Return how long to wait for it."""
-        quiet, most = PATIENCE[hardware_of(cache.chosen(self.lab.folder)).accelerator]
+        quiet, most = PATIENCE[hardware_of(cache.find_saved_machine(self.lab.folder)).accelerator]
         return Patience(ProcessSigns(self.process.pid, self.folder / SERIAL_LOG), quiet=quiet, most=most)
 
     def evidence(self) -> BootFailure:
@@ -140,7 +140,7 @@ class Started:
 
     def failure(self, waited: str = "") -> HostFault:
         """Return the error that explains why it is not ready."""
-        again = f"if this persists, remove {cache.chosen(self.lab.folder)}: the next start rebuilds it"
+        again = f"if this persists, remove {cache.find_saved_machine(self.lab.folder)}: the next start rebuilds it"
         return boot_failure(self.evidence(), waited, again)
 
 
@@ -151,7 +151,7 @@ def _start(lab: StoredLab, node: LabNode, *, ram: Path | None) -> Iterator[Start
     folder = node_folder(lab, node)
     for path in _sockets(lab, node):
         path.unlink(missing_ok=True)
-        _hidden(path).unlink(missing_ok=True)
+        _frozen_path(path).unlink(missing_ok=True)
     (folder / MONITOR).unlink(missing_ok=True)
     (folder / QEMU_LOG).unlink(missing_ok=True)
     log = folder / SERIAL_LOG
@@ -165,7 +165,7 @@ def _start(lab: StoredLab, node: LabNode, *, ram: Path | None) -> Iterator[Start
 
 def describe(lab: StoredLab, node: LabNode, *, ram: Path | None) -> Machine:
     """Return the machine of a node. With exactly two nodes the cables need no hub in between."""
-    state = cache.chosen(lab.folder)
+    state = cache.find_saved_machine(lab.folder)
     other = f"node{3 - node.number}" if lab.spec.nodes == 2 else "hub"
     return Machine(
         name=_name(lab, node),
@@ -204,21 +204,21 @@ def hide_sockets(lab: StoredLab, node: LabNode) -> None:
     """Drop frames to a frozen node: otherwise the other QEMUs would retry them in a busy loop."""
     for path in _sockets(lab, node):
         with contextlib.suppress(FileNotFoundError):
-            path.rename(_hidden(path))
+            path.rename(_frozen_path(path))
 
 
 def show_sockets(lab: StoredLab, node: LabNode) -> None:
     """Let frames reach a node again."""
     for path in _sockets(lab, node):
         with contextlib.suppress(FileNotFoundError):
-            _hidden(path).rename(path)
+            _frozen_path(path).rename(path)
 
 
 def _sockets(lab: StoredLab, node: LabNode) -> list[Path]:
     return [lab.folder / f"{node.name}-{name}" for name in lab.rails]
 
 
-def _hidden(path: Path) -> Path:
+def _frozen_path(path: Path) -> Path:
     return path.with_name(f"{path.name}.frozen")
 
 

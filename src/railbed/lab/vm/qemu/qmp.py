@@ -1,6 +1,6 @@
 """Talks to a running QEMU over its own protocol: one JSON object per line, on a socket in the node's folder.
 
-Why a machine does not come up, from its console, QEMU's output and the free space on this machine's disk.
+Why a machine does not come up follows from that, its console, QEMU's output and the free space on this machine's disk.
 """
 
 from __future__ import annotations

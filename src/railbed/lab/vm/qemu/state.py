@@ -101,7 +101,7 @@ async def prepare(
             cache.choose(lab_folder, state)
             break
         if made:
-            cache.clear(keep=cache.chosen(lab_folder))
+            cache.clear(keep=cache.find_saved_machine(lab_folder))
 
 
 def _parts(arch: Architecture, *, training: bool) -> list[Part]:

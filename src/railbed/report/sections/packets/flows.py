@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from railbed.model.events import Flow
 from railbed.present.wording import plural
-from railbed.report.blocks import Block, Cell, Fold, TableBlock, TextBlock, Value
+from railbed.report.blocks import Block, Cell, Fold, TableBlock, TextBlock, Value, byte_count, count, duration, share
 from railbed.report.document import Section
-from railbed.report.figures import byte_count, count, duration, share
 from railbed.report.reading.run import RunData
 
 MOST_ROWS = 40

@@ -9,9 +9,8 @@ from dataclasses import replace
 from railbed.model.events import Ladder as LadderEvent
 from railbed.model.events import LadderStep
 from railbed.present.wording import JOIN, seconds
-from railbed.report.blocks import Block, Cell, Fold, LadderBlock, Rung, TableBlock, TextBlock, Tone
+from railbed.report.blocks import Block, Cell, Fold, LadderBlock, Rung, TableBlock, TextBlock, Tone, duration
 from railbed.report.document import Section
-from railbed.report.figures import duration
 from railbed.report.reading.run import RunData
 
 MOST_OPEN = 2
@@ -53,8 +52,8 @@ def _ladder(event: LadderEvent, name: str) -> LadderBlock:
 
 def _from_the_first(steps: Sequence[LadderStep]) -> list[LadderStep]:
     """Return packets in the order in which they were sent, with times from the first of them on."""
-    ordered = sorted(steps, key=_sent)
-    first = _sent(ordered[0])
+    ordered = sorted(steps, key=_departure)
+    first = _departure(ordered[0])
     return [replace(step, left=_since(first, step.left), right=_since(first, step.right)) for step in ordered]
 
 
@@ -62,19 +61,19 @@ def _since(start: float, at: float | None) -> float | None:
     return None if at is None else at - start
 
 
-def _sent(step: LadderStep) -> float:
+def _departure(step: LadderStep) -> float:
     """Return when a packet was sent; if that was not recorded, when it arrived."""
     first, second = (step.left, step.right) if step.to == "right" else (step.right, step.left)
     return first if first is not None else second if second is not None else 0.0
 
 
-def _arrived(step: LadderStep) -> float | None:
+def _arrival(step: LadderStep) -> float | None:
     return step.right if step.to == "right" else step.left
 
 
 def _rungs(steps: Sequence[LadderStep]) -> list[Rung]:
-    sent = [_sent(step) for step in steps]
-    arrivals = [at for step in steps if (at := _arrived(step)) is not None]
+    sent = [_departure(step) for step in steps]
+    arrivals = [at for step in steps if (at := _arrival(step)) is not None]
     latest = max(arrivals, default=sent[-1])
     return [
         Rung(
@@ -92,7 +91,7 @@ def _rungs(steps: Sequence[LadderStep]) -> list[Rung]:
 
 def _arrival_row(step: LadderStep, row: float, sent: Sequence[float], latest: float) -> float | None:
     """Return where a packet arrives: between the rows of those that were sent before and after; None if it was lost."""
-    at = _arrived(step)
+    at = _arrival(step)
     if at is None:
         return None if step.note == "lost" else row
     before = bisect_right(sent, at) - 1

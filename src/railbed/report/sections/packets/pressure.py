@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 from railbed.model.events import IncastSeen, PortPaused, RecordingRead
 from railbed.present.wording import join_names, size
-from railbed.report.blocks import Block, Cell, Code, Heading, TableBlock, TextBlock, Value
+from railbed.report.blocks import Block, Cell, Code, Heading, TableBlock, TextBlock, Value, count, duration, share
 from railbed.report.document import Section
-from railbed.report.figures import count, duration, share
 from railbed.report.reading.run import RunData
 
 PAUSE_COLUMNS = ("recording", "sender", "priority", "frames", "of them stop", "stopped for", "longest")

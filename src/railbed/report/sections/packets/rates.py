@@ -8,9 +8,20 @@ from typing import Any
 
 from railbed.model.events import Flow, FlowRates, Reactions
 from railbed.present.wording import plural, seconds
-from railbed.report.blocks import Block, Cell, Figure, Heading, TableBlock, TextBlock, Value
+from railbed.report.blocks import (
+    Block,
+    Cell,
+    Figure,
+    Heading,
+    TableBlock,
+    TextBlock,
+    Value,
+    byte_count,
+    count,
+    duration,
+)
 from railbed.report.document import Section
-from railbed.report.figures import COLOURS, byte_count, count, duration, label, plain
+from railbed.report.figures import COLOURS, label, plain
 from railbed.report.reading.run import RunData
 
 MOST_LINES = 8
