@@ -10,6 +10,7 @@ with the worker. If pytest-xdist kills it, the worker is killed too.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
@@ -119,11 +120,15 @@ class Forks:
 
     def _fork(self, link: socket.socket) -> str | None:
         program, streams, _, _ = socket.recv_fds(link, REQUEST_BYTES, 3)
+        if not program:  # the call was killed before it sent its program
+            link.close()
+            return None
         if pid := os.fork():
             for stream in streams:
                 os.close(stream)
             self._workers[link] = pid
-            link.send(json.dumps(pid).encode())
+            with contextlib.suppress(BrokenPipeError):  # the call was killed meanwhile, which `serve` reads next
+                link.send(json.dumps(pid).encode())
             return None
         for inherited in (self._listening, self._tests, link, *self._workers):
             inherited.close()

@@ -55,6 +55,15 @@ def test_a_worker_that_dies_ends_its_output_and_the_process_that_was_started(doo
         process.wait(SECONDS)
 
 
+@pytest.mark.parametrize("program", [b"", b"import time; time.sleep(3600)"])
+def test_a_call_that_is_killed_before_it_has_an_answer_leaves_the_others_in_peace(door: Path, program: bytes) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as call:
+        call.connect(str(door))
+        if program:
+            socket.send_fds(call, [program], [0, 1, 2])
+    assert start(door, "print('here')").communicate(timeout=SECONDS)[0] == "here\n"
+
+
 def test_a_worker_is_killed_with_the_process_that_was_started(door: Path) -> None:
     with start(door, "import os; print(os.getpid(), flush=True); os.read(0, 1)") as process:
         assert process.stdin
