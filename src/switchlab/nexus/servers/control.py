@@ -27,8 +27,8 @@ class ControlService(ControlSocket):
         super().__init__(actions, switch.faults, switch.drop_connections)
 
     def prepare(self, arguments: dict[str, object]) -> Arguments:
-        ports = {name: _port_name(arguments[name]) for name in ("port", "port_in", "port_out") if name in arguments}
-        return {**arguments, **ports}
+        ports = ("port", "port_in", "port_out")
+        return {name: _port_name(value) if name in ports else value for name, value in arguments.items()}
 
     def _link(self, arguments: Arguments) -> None:
         self._switch.set_link(
