@@ -18,7 +18,7 @@ class ControlError(Exception):
 
 
 class Control:
-    """Cables, faults, traffic and counters of a running switch; `request` reaches everything else, and other devices."""
+    """Cables, faults, traffic and counters of a running switch; `request` reaches everything else, and hosts."""
 
     def __init__(self, path: Path, *, seconds: float = ANSWER_SECONDS, device: str = "switch") -> None:
         self.path = path

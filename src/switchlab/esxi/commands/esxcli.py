@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from switchlab.esxi.commands import functions, nics, private, system, vswitches
-from switchlab.esxi.commands.outcome import Outcome, fail
+from switchlab.esxi.commands.outcome import CommandOutput, fail
 from switchlab.esxi.commands.tree import EsxCommand, Mistaken
 from switchlab.esxi.formats import text
 from switchlab.esxi.formats.machine import FORMATTERS
@@ -18,7 +18,7 @@ COMMANDS: dict[str, EsxCommand] = {
 READ_ONLY = "Operation not permitted"
 
 
-def esxcli(host: Host, arguments: Sequence[str]) -> Outcome:
+def esxcli(host: Host, arguments: Sequence[str]) -> CommandOutput:
     """Run `esxcli [--formatter=FORMAT] words options`."""
     rest, formatter = list(arguments), ""
     while rest and rest[0].startswith("--"):
@@ -45,24 +45,24 @@ def find_command(words: Sequence[str], release: Release) -> tuple[EsxCommand | N
     return None, list(words)
 
 
-def _run(host: Host, words: list[str], formatter: str) -> Outcome:
+def _run(host: Host, words: list[str], formatter: str) -> CommandOutput:
     command, rest = find_command(words, host.release)
     if command is None:
         return _unknown(host, words)
     if "--help" in rest:
-        return Outcome(command.usage)
+        return CommandOutput(command.usage)
     if command.changes and host.lockdown == "read-only":
         return fail(READ_ONLY)
     try:
         answer = command.handle(host, command.parse(rest))
     except Mistaken as mistake:
-        return Outcome(str(mistake), 1)
+        return CommandOutput(str(mistake), 1)
     except Refused as refusal:
         return fail(str(refusal))
-    return Outcome(answer if isinstance(answer, str) else FORMATTERS.get(formatter, text.render)(answer))
+    return CommandOutput(answer if isinstance(answer, str) else FORMATTERS.get(formatter, text.render)(answer))
 
 
-def _unknown(host: Host, words: Sequence[str]) -> Outcome:
+def _unknown(host: Host, words: Sequence[str]) -> CommandOutput:
     """List what there is below a namespace, or refuse a word that is not there."""
     prefix = " ".join(words)
     names = sorted(
@@ -75,4 +75,4 @@ def _unknown(host: Host, words: Sequence[str]) -> Outcome:
     if not names:
         return fail(f"Error: Unknown command or namespace {prefix}")
     lines = [f"Usage: esxcli {prefix} {{cmd}} [cmd options]", "", "Available Namespaces and Commands:"]
-    return Outcome("".join(f"{line}\n" for line in [*lines, *(f"  {name}" for name in names)]), 0)
+    return CommandOutput("".join(f"{line}\n" for line in [*lines, *(f"  {name}" for name in names)]), 0)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CommandOutput:
     """The text of a command on standard output and standard error, and its exit status."""
 
     text: str = ""
@@ -14,6 +14,6 @@ class Outcome:
     error: str = ""
 
 
-def fail(text: str, status: int = 1) -> Outcome:
+def fail(text: str, status: int = 1) -> CommandOutput:
     """Return a failure that is printed on standard output, as esxcli's are."""
-    return Outcome(f"{text}\n", status)
+    return CommandOutput(f"{text}\n", status)

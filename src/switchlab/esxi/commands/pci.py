@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from switchlab.esxi.commands.outcome import Outcome
+from switchlab.esxi.commands.outcome import CommandOutput
 from switchlab.esxi.model.drivers import vf_id_of
 from switchlab.esxi.model.functions import FunctionTable
 from switchlab.esxi.model.host import Host
@@ -14,11 +14,11 @@ from switchlab.esxi.model.pci import PciAddress
 PASSED = "P pciPassthru"
 
 
-def lspci(host: Host, arguments: Sequence[str]) -> Outcome:
+def lspci(host: Host, arguments: Sequence[str]) -> CommandOutput:
     """Run `lspci`, `lspci -n` or `lspci -p`."""
     devices = [*_cards(host), *_functions(host)]
     form = _numbers if "-n" in arguments else _owners if "-p" in arguments else _plain
-    return Outcome("".join(f"{form(device)}\n" for device in sorted(devices, key=lambda device: device.address)))
+    return CommandOutput("".join(f"{form(device)}\n" for device in sorted(devices, key=lambda device: device.address)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from switchlab.esxi.commands.outcome import Outcome, fail
+from switchlab.esxi.commands.outcome import CommandOutput, fail
 from switchlab.esxi.model.cards import Nic
 from switchlab.esxi.model.host import Host
 
@@ -12,7 +12,7 @@ WORDS = ["networkinternal", "nic", "privstats", "get", "-n"]
 QUEUES = range(28, 32)
 
 
-def run(host: Host, words: Sequence[str]) -> Outcome:
+def run(host: Host, words: Sequence[str]) -> CommandOutput:
     """Run a command of the internal plug-ins."""
     if list(words[:-1]) != WORDS:
         return fail(f"Error: Unknown command or namespace {' '.join(words)}")
@@ -21,7 +21,7 @@ def run(host: Host, words: Sequence[str]) -> Outcome:
         return fail(f"Unable to find NIC {words[-1]}")
     if nic.driver != "icen":
         return fail("Unable to get private statistics: Not supported")
-    return Outcome(icen_statistics(nic))
+    return CommandOutput(icen_statistics(nic))
 
 
 def icen_statistics(nic: Nic) -> str:

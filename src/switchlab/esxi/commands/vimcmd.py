@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from switchlab.esxi.commands.outcome import Outcome
+from switchlab.esxi.commands.outcome import CommandOutput
 from switchlab.esxi.model.cards import Nic
 from switchlab.esxi.model.host import Host
 
@@ -12,21 +12,21 @@ HINT = "hostsvc/net/query_networkhint"
 SSH = ("hostsvc/enable_ssh", "hostsvc/start_ssh")
 
 
-def vim_cmd(host: Host, arguments: Sequence[str]) -> Outcome:
+def vim_cmd(host: Host, arguments: Sequence[str]) -> CommandOutput:
     """Run `vim-cmd hostsvc/…`."""
     name, *rest = arguments or [""]
     if name in SSH and not rest:
-        return Outcome()
+        return CommandOutput()
     if name != HINT:
-        return Outcome("Invalid command '" + name + "'.\n", 1)
+        return CommandOutput("Invalid command '" + name + "'.\n", 1)
     nics = host.own_nics
     for word in rest:
         option, _, wanted = word.partition("=")
         if option not in ("--pnic-name", "--pnic-names"):
-            return Outcome(f"Invalid option '{word}'.\n", 1)
+            return CommandOutput(f"Invalid option '{word}'.\n", 1)
         nics = [nic for nic in nics if nic.name in wanted.split(",")]
     lines = ["(vim.host.PhysicalNic.NetworkHint) [", *(line for nic in nics for line in _hint(nic)), "]"]
-    return Outcome("".join(f"{line}\n" for line in lines))
+    return CommandOutput("".join(f"{line}\n" for line in lines))
 
 
 def _hint(nic: Nic) -> list[str]:

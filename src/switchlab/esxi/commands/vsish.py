@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from switchlab.esxi.commands.functions import vf_counters
-from switchlab.esxi.commands.outcome import Outcome
+from switchlab.esxi.commands.outcome import CommandOutput
 from switchlab.esxi.model.cards import GENERAL_COUNTERS, Nic
 from switchlab.esxi.model.dcb import pause_counters
 from switchlab.esxi.model.functions import FunctionTable
@@ -17,7 +17,7 @@ CARD = re.compile(r"/net/pNics/([^/]+)/stats")
 FUNCTION = re.compile(r"/net/sriov/([^/]+)/vfs/(\d{1,5})/stats", re.ASCII)
 
 
-def vsish(host: Host, arguments: Sequence[str]) -> Outcome:
+def vsish(host: Host, arguments: Sequence[str]) -> CommandOutput:
     """Run `vsish -e cat|get|ls PATH` and `vsish -pe get PATH`."""
     match list(arguments):
         case ["-e", "ls", path]:
@@ -26,36 +26,36 @@ def vsish(host: Host, arguments: Sequence[str]) -> Outcome:
             return _read(host, path.rstrip("/"), python=False)
         case ["-pe" | "-ep", "cat" | "get", path]:
             return _read(host, path.rstrip("/"), python=True)
-    return Outcome("Usage: vsish [-r] [-p] -e <command>\n", 1)
+    return CommandOutput("Usage: vsish [-r] [-p] -e <command>\n", 1)
 
 
-def _list(host: Host, path: str) -> Outcome:
+def _list(host: Host, path: str) -> CommandOutput:
     if path == "/net/pNics":
         names = [nic.name for nic in host.own_nics]
     elif path == "/net/sriov":
         names = [nic.name for nic in host.own_nics if FunctionTable(host).count(nic)]
     else:
-        return _malformed(path)
-    return Outcome("".join(f"{name}/\n" for name in names))
+        return _refuse_path(path)
+    return CommandOutput("".join(f"{name}/\n" for name in names))
 
 
-def _read(host: Host, path: str, *, python: bool) -> Outcome:
+def _read(host: Host, path: str, *, python: bool) -> CommandOutput:
     if match := CARD.fullmatch(path):
         nic = host.own_nic(match[1])
         if nic is None:
-            return _malformed(match[1])
-        return Outcome(_python_card(nic) if python else _card(host, nic))
+            return _refuse_path(match[1])
+        return CommandOutput(_python_card(nic) if python else _card(host, nic))
     if match := FUNCTION.fullmatch(path):
         if not FunctionTable(host).has(match[1], int(match[2])):
-            return _malformed(match[1])
+            return _refuse_path(match[1])
         values = vf_counters(host.nics[match[1]], int(match[2]))
-        return Outcome(_almost_json(values) if python else _plain("VF stats", values))
-    return _malformed(path)
+        return CommandOutput(_almost_json(values) if python else _plain("VF stats", values))
+    return _refuse_path(path)
 
 
-def _malformed(path: str) -> Outcome:
+def _refuse_path(path: str) -> CommandOutput:
     word = path.rpartition("/")[2]
-    return Outcome("", 1, f"VSISHPath_Form():Extraneous '{word}' in path.\nVSISHCmdGetInt():mal-formed path\n")
+    return CommandOutput("", 1, f"VSISHPath_Form():Extraneous '{word}' in path.\nVSISHCmdGetInt():mal-formed path\n")
 
 
 def _card(host: Host, nic: Nic) -> str:

@@ -59,7 +59,7 @@ def _port_groups(host: Host, _options: Options) -> Answer:
     return Answer(type_name="PortGroup", structures=rows, columns=PORT_GROUP_COLUMNS)
 
 
-def _distributed(host: Host, _options: Options) -> Answer:
+def _list_distributed(host: Host, _options: Options) -> Answer:
     switches = host.description.distributed
     rows: list[dict[str, Value]] = [
         {
@@ -93,5 +93,7 @@ COMMANDS = (
         changes=True,
     ),
     EsxCommand(words="network vswitch standard portgroup list", handle=_port_groups, help="List the port groups."),
-    EsxCommand(words="network vswitch dvs vmware list", handle=_distributed, help="List the distributed switches."),
+    EsxCommand(
+        words="network vswitch dvs vmware list", handle=_list_distributed, help="List the distributed switches."
+    ),
 )

@@ -12,9 +12,9 @@ from switchlab.esxi.model.drivers import MODULES
 from switchlab.esxi.model.networks import (
     DistributedPort,
     DistributedSwitch,
-    PortGroup,
     StandardSwitch,
     VirtualFunction,
+    VirtualPortGroup,
     Vm,
     mac_of,
 )
@@ -57,7 +57,7 @@ def _description(value: Arguments) -> Description:
         nics=[_nic(item) for item in _objects(value, "nics")],
         modules={name: str(options) for name, options in _mapping(value, "modules").items()},
         vswitches=[_standard(item) for item in _objects(value, "vswitches")],
-        distributed=[_distributed(item) for item in _objects(value, "distributed")],
+        distributed=[_read_distributed(item) for item in _objects(value, "distributed")],
         vms=[_vm(item) for item in _objects(value, "vms")],
         passthrough={str(PciAddress.parse(name)): bool(on) for name, on in _mapping(value, "passthrough").items()},
         vmknics={name: str(vmknic) for name, vmknic in _mapping(value, "vmknics").items()},
@@ -120,9 +120,9 @@ def _standard(value: Arguments) -> StandardSwitch:
     )
 
 
-def _port_group(value: Arguments) -> PortGroup:
-    check_names(value, PortGroup.__dataclass_fields__)
-    return PortGroup(
+def _port_group(value: Arguments) -> VirtualPortGroup:
+    check_names(value, VirtualPortGroup.__dataclass_fields__)
+    return VirtualPortGroup(
         name=text(value, "name"),
         vlan=number(value, "vlan", 0),
         used_ports=number(value, "used_ports", 0),
@@ -130,7 +130,7 @@ def _port_group(value: Arguments) -> PortGroup:
     )
 
 
-def _distributed(value: Arguments) -> DistributedSwitch:
+def _read_distributed(value: Arguments) -> DistributedSwitch:
     check_names(value, DistributedSwitch.__dataclass_fields__)
     ports = [
         DistributedPort(

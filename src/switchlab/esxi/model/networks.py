@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(slots=True, kw_only=True)
-class PortGroup:
+class VirtualPortGroup:
     name: str
     vlan: int = 0
     used_ports: int = 0
@@ -19,7 +19,7 @@ class StandardSwitch:
     name: str
     mtu: int = 1500
     uplinks: tuple[str, ...] = ()
-    port_groups: list[PortGroup] = field(default_factory=list)
+    port_groups: list[VirtualPortGroup] = field(default_factory=list)
     device_class: str = "cswitch"
     ports: int = 8570
     used_ports: int = 4

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 
-from switchlab.esxi.commands.outcome import Outcome
+from switchlab.esxi.commands.outcome import CommandOutput
 from switchlab.esxi.shell.patterns import LONGEST_LINE, BadPattern, compile_pattern
 
 LARGEST_COUNT = 1_000_000
@@ -18,12 +18,12 @@ class Misused(Exception):
     """A filter was called in a way that it does not support."""
 
 
-def run_filter(name: str, arguments: Sequence[str], text: str) -> Outcome:
+def run_filter(name: str, arguments: Sequence[str], text: str) -> CommandOutput:
     """Run one filter over its input."""
     try:
         return FILTERS[name](list(arguments), text)
     except (Misused, BadPattern) as error:
-        return Outcome("", 2, f"{name}: {error}\n")
+        return CommandOutput("", 2, f"{name}: {error}\n")
 
 
 def _lines(text: str) -> list[str]:
@@ -58,7 +58,7 @@ def _split_flags(arguments: list[str], allowed: str, valued: str = "") -> tuple[
     return flags, others
 
 
-def _grep(arguments: list[str], text: str) -> Outcome:
+def _grep(arguments: list[str], text: str) -> CommandOutput:
     flags, others = _split_flags(arguments, "ivEFcnqox", "eAB")
     pattern = flags["e"] if "e" in flags else others.pop(0) if others else None
     if pattern is None:
@@ -70,11 +70,11 @@ def _grep(arguments: list[str], text: str) -> Outcome:
     hits = [number for number, line in enumerate(lines) if bool(search(line)) != ("v" in flags)]
     status = 0 if hits else 1
     if "q" in flags:
-        return Outcome("", status)
+        return CommandOutput("", status)
     if "c" in flags:
-        return Outcome(f"{len(hits)}\n", status)
+        return CommandOutput(f"{len(hits)}\n", status)
     if "o" in flags:
-        return Outcome(
+        return CommandOutput(
             _join(match[0] for number in hits for match in compiled.finditer(lines[number]) if match[0]), status
         )
     around = {
@@ -83,7 +83,7 @@ def _grep(arguments: list[str], text: str) -> Outcome:
         for near in range(number - _count(flags.get("B", "0")), number + _count(flags.get("A", "0")) + 1)
     }
     shown = [number for number in range(len(lines)) if number in around]
-    return Outcome(
+    return CommandOutput(
         _join(f"{number + 1}:{lines[number]}" if "n" in flags else lines[number] for number in shown), status
     )
 
@@ -94,7 +94,7 @@ def _count(text: str) -> int:
     return min(int(text), LARGEST_COUNT)
 
 
-def _sed(arguments: list[str], text: str) -> Outcome:
+def _edit(arguments: list[str], text: str) -> CommandOutput:
     flags, others = _split_flags(arguments, "nEr", "e")
     script = flags["e"] if "e" in flags else others.pop(0) if others else ""
     extended = "E" in flags or "r" in flags
@@ -108,18 +108,20 @@ def _sed(arguments: list[str], text: str) -> Outcome:
                 lambda hit: replacement.replace("\0", hit[0]), line, count=0 if "g" in match[4] else 1
             )
             shown += [new] * (("n" not in flags) + ("p" in match[4] and times > 0))
-        return Outcome(_join(shown))
+        return CommandOutput(_join(shown))
     address, action = script[:-1], script[-1:]
     if action not in ("p", "d"):
         raise Misused(f"unsupported command {script}")
-    chosen = _addressed(address, lines, extended=extended)
+    chosen = _lines_at(address, lines, extended=extended)
     if action == "d":
-        return Outcome(_join(line for number, line in enumerate(lines, 1) if number not in chosen))
+        return CommandOutput(_join(line for number, line in enumerate(lines, 1) if number not in chosen))
     repeats = 0 if "n" in flags else 1
-    return Outcome(_join(line for number, line in enumerate(lines, 1) for _ in range(repeats + (number in chosen))))
+    return CommandOutput(
+        _join(line for number, line in enumerate(lines, 1) for _ in range(repeats + (number in chosen)))
+    )
 
 
-def _addressed(address: str, lines: Sequence[str], *, extended: bool) -> set[int]:
+def _lines_at(address: str, lines: Sequence[str], *, extended: bool) -> set[int]:
     """Return the numbers of the lines that `3`, `2,5`, `$`, `/re/` or nothing selects."""
     if not address:
         return set(range(1, len(lines) + 1))
@@ -131,29 +133,29 @@ def _addressed(address: str, lines: Sequence[str], *, extended: bool) -> set[int
     return set(range(ends[0], min(ends[1], len(lines)) + 1))
 
 
-def _head(arguments: list[str], text: str) -> Outcome:
-    return Outcome(_join(_lines(text)[: _wanted(arguments)]))
+def _head(arguments: list[str], text: str) -> CommandOutput:
+    return CommandOutput(_join(_lines(text)[: _line_count(arguments)]))
 
 
-def _tail(arguments: list[str], text: str) -> Outcome:
-    count = _wanted(arguments)
-    return Outcome(_join(_lines(text)[-count:] if count else []))
+def _tail(arguments: list[str], text: str) -> CommandOutput:
+    count = _line_count(arguments)
+    return CommandOutput(_join(_lines(text)[-count:] if count else []))
 
 
-def _wanted(arguments: list[str]) -> int:
+def _line_count(arguments: list[str]) -> int:
     """Return how many lines `-n 3`, `-n3` or `-3` wants; ten without any of them."""
     words = [f"-n{word[1:]}" if re.fullmatch(r"-[0-9]+", word) else word for word in arguments]
     flags, _ = _split_flags(words, "", "n")
     return _count(flags.get("n", "10"))
 
 
-def _wc(arguments: list[str], text: str) -> Outcome:
+def _wc(arguments: list[str], text: str) -> CommandOutput:
     flags, _ = _split_flags(arguments, "lwc")
     numbers = {"l": text.count("\n"), "w": len(text.split()), "c": len(text.encode())}
-    return Outcome(" ".join(str(number) for flag, number in numbers.items() if not flags or flag in flags) + "\n")
+    return CommandOutput(" ".join(str(number) for flag, number in numbers.items() if not flags or flag in flags) + "\n")
 
 
-def _sort(arguments: list[str], text: str) -> Outcome:
+def _sort(arguments: list[str], text: str) -> CommandOutput:
     flags, _ = _split_flags(arguments, "rnu")
 
     def key(line: str) -> tuple[int, str]:
@@ -161,23 +163,23 @@ def _sort(arguments: list[str], text: str) -> Outcome:
         return int(number[1]) if number else 0, line
 
     lines = sorted(_lines(text), key=key, reverse="r" in flags)
-    return Outcome(_join(dict.fromkeys(lines) if "u" in flags else lines))
+    return CommandOutput(_join(dict.fromkeys(lines) if "u" in flags else lines))
 
 
-def _uniq(arguments: list[str], text: str) -> Outcome:
+def _uniq(arguments: list[str], text: str) -> CommandOutput:
     _split_flags(arguments, "")
     lines = _lines(text)
-    return Outcome(_join(line for number, line in enumerate(lines) if not number or lines[number - 1] != line))
+    return CommandOutput(_join(line for number, line in enumerate(lines) if not number or lines[number - 1] != line))
 
 
-def _cut(arguments: list[str], text: str) -> Outcome:
+def _cut(arguments: list[str], text: str) -> CommandOutput:
     flags, _ = _split_flags(arguments, "s", "df")
     wanted = [_count(number) for number in flags.get("f", "").split(",")]
     delimiter = flags.get("d", "\t")
     if len(delimiter) != 1 or 0 in wanted:
         raise Misused("usage: cut -d CHARACTER -f LIST")
     rows = [line.split(delimiter) for line in _lines(text)]
-    return Outcome(
+    return CommandOutput(
         _join(
             delimiter.join(row[number - 1] for number in wanted if number <= len(row)) if len(row) > 1 else row[0]
             for row in rows
@@ -185,20 +187,20 @@ def _cut(arguments: list[str], text: str) -> Outcome:
     )
 
 
-def _tr(arguments: list[str], text: str) -> Outcome:
+def _tr(arguments: list[str], text: str) -> CommandOutput:
     flags, others = _split_flags(arguments, "ds")
     sets = [word.replace("\\n", "\n").replace("\\t", "\t") for word in others]
     if not sets:
         raise Misused("usage: tr [-d] SET1 [SET2]")
     if "d" in flags:
-        return Outcome("".join(character for character in text if character not in sets[0]))
+        return CommandOutput("".join(character for character in text if character not in sets[0]))
     if len(sets) < 2 or not sets[1]:
         raise Misused("usage: tr [-d] SET1 [SET2]")
     target = sets[1].ljust(len(sets[0]), sets[1][-1])
-    return Outcome(text.translate(dict(zip(map(ord, sets[0]), target, strict=False))))
+    return CommandOutput(text.translate(dict(zip(map(ord, sets[0]), target, strict=False))))
 
 
-def _awk(arguments: list[str], text: str) -> Outcome:
+def _awk(arguments: list[str], text: str) -> CommandOutput:
     """Run `[/re/]{print $1, $2}`, with `-F`."""
     flags, others = _split_flags(arguments, "", "F")
     program = others[0].strip() if others else ""
@@ -211,10 +213,10 @@ def _awk(arguments: list[str], text: str) -> Outcome:
         raise Misused(f"unsupported program {program[:80]}")
     separator = flags.get("F") or None
     lines = [line for line in _lines(text) if pattern is None or pattern.search(line)]
-    return Outcome(_join(_printed(match[1], line, line.split(separator)) for line in lines))
+    return CommandOutput(_join(_print_items(match[1], line, line.split(separator)) for line in lines))
 
 
-def _printed(items: str, line: str, fields: list[str]) -> str:
+def _print_items(items: str, line: str, fields: list[str]) -> str:
     out = ""
     for match in ITEM.finditer(items):
         number, literal, comma = match.groups()
@@ -228,10 +230,10 @@ def _printed(items: str, line: str, fields: list[str]) -> str:
     return out or line
 
 
-FILTERS: dict[str, Callable[[list[str], str], Outcome]] = {
+FILTERS: dict[str, Callable[[list[str], str], CommandOutput]] = {
     "grep": _grep,
     "egrep": lambda arguments, text: _grep(["-E", *arguments], text),
-    "sed": _sed,
+    "sed": _edit,
     "head": _head,
     "tail": _tail,
     "wc": _wc,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
-from switchlab.esxi.commands.outcome import Outcome
+from switchlab.esxi.commands.outcome import CommandOutput
 from switchlab.esxi.model.host import Host
 from switchlab.esxi.shell.filters import FILTERS, run_filter
 from switchlab.esxi.shell.programs import PROGRAMS, read_file
-from switchlab.esxi.shell.syntax import NAME, Loop, Part, Pipeline, Script, Simple, SyntaxFault, Word, parse
+from switchlab.esxi.shell.syntax import NAME, Loop, Part, Pipeline, Script, ShellFault, ShellWord, Simple, parse
 
 MAX_LINE = 65_536
 MAX_OUTPUT = 4_000_000
@@ -54,7 +54,7 @@ class Shell:
             return self.status
         try:
             await self._script(parse(text), self.write)
-        except SyntaxFault as fault:
+        except ShellFault as fault:
             self.write_error(f"-sh: {fault}\n")
             self.status = 2
         return self.status
@@ -88,7 +88,7 @@ class Shell:
     async def _simple(self, command: Simple, text: str) -> str:
         self._commands += 1
         if self._commands > MAX_COMMANDS:
-            raise SyntaxFault("out of memory")
+            raise ShellFault("out of memory")
         words = await self._expand(command.words)
         while words and "=" in words[0] and NAME.fullmatch(words[0].partition("=")[0]):
             name, _, value = words.pop(0).partition("=")
@@ -100,7 +100,7 @@ class Shell:
         self.status = outcome.status
         return self._redirect(command, outcome)
 
-    def _redirect(self, command: Simple, outcome: Outcome) -> str:
+    def _redirect(self, command: Simple, outcome: CommandOutput) -> str:
         """Write errors, and return what goes on to standard output."""
         streams = {1: outcome.text, 2: outcome.error}
         places = {1: 1, 2: 2}
@@ -121,7 +121,7 @@ class Shell:
             self.write_error(error)
         return out
 
-    async def _run(self, words: Sequence[str], text: str) -> Outcome:
+    async def _run(self, words: Sequence[str], text: str) -> CommandOutput:
         name, arguments = words[0], words[1:]
         for folder in FOLDERS:
             name = name.removeprefix(folder)
@@ -136,35 +136,35 @@ class Shell:
             raise Left
         error = faults.error_for(line)
         if error:
-            outcome = Outcome(error, 1)
+            outcome = CommandOutput(error, 1)
         elif name in PROGRAMS and "/" not in name:
             outcome = PROGRAMS[name](self.host, arguments)
         else:
-            outcome = Outcome("", NOT_FOUND, f"-sh: {words[0]}: not found\n")
+            outcome = CommandOutput("", NOT_FOUND, f"-sh: {words[0]}: not found\n")
         if faults.count_command():
             self.host.drop_connections()
             raise Left
         return outcome
 
-    def _filter(self, name: str, arguments: Sequence[str], text: str) -> Outcome:
+    def _filter(self, name: str, arguments: Sequence[str], text: str) -> CommandOutput:
         """Run a filter over its input, or over the file that its last argument names."""
         words = [word for word in arguments if not word.startswith("-")]
         if len(words) > (name not in PLAIN_FILTERS) and words[-1].startswith("/"):
             content = read_file(self.host, words[-1])
             if content is None:
-                return Outcome("", 1, f"{name}: {words[-1]}: No such file or directory\n")
+                return CommandOutput("", 1, f"{name}: {words[-1]}: No such file or directory\n")
             return run_filter(name, arguments[:-1], content)
         return run_filter(name, arguments, text)
 
-    def _small(self, name: str, arguments: Sequence[str], text: str) -> Outcome:
+    def _small(self, name: str, arguments: Sequence[str], text: str) -> CommandOutput:
         match name:
             case "echo":
                 newline = "" if arguments[:1] == ["-n"] else "\n"
-                return Outcome(" ".join(arguments[not newline :]) + newline)
+                return CommandOutput(" ".join(arguments[not newline :]) + newline)
             case "printf":
-                return Outcome(_printf(arguments))
+                return CommandOutput(_printf(arguments))
             case "false":
-                return Outcome("", 1)
+                return CommandOutput("", 1)
             case "exit":
                 value = arguments[0] if arguments else str(self.status)
                 self.status = int(value) & 0xFF if value.isascii() and value.isdigit() and len(value) < 9 else 2
@@ -174,21 +174,21 @@ class Shell:
             case "command" | "which":
                 wanted = arguments[-1] if arguments else ""
                 exists = wanted in PROGRAMS or wanted in FILTERS or wanted in SMALL
-                return Outcome(f"/bin/{wanted}\n") if exists else Outcome("", 1)
-        return Outcome()
+                return CommandOutput(f"/bin/{wanted}\n") if exists else CommandOutput("", 1)
+        return CommandOutput()
 
-    def _cat(self, arguments: Sequence[str], text: str) -> Outcome:
+    def _cat(self, arguments: Sequence[str], text: str) -> CommandOutput:
         if not arguments:
-            return Outcome(text)
+            return CommandOutput(text)
         shown, errors = "", ""
         for path in arguments:
             content = read_file(self.host, path)
             if content is None:
                 errors += f"cat: can't open '{path}': No such file or directory\n"
             shown += content or ""
-        return Outcome(shown, int(bool(errors)), errors)
+        return CommandOutput(shown, int(bool(errors)), errors)
 
-    async def _expand(self, words: Sequence[Word]) -> list[str]:
+    async def _expand(self, words: Sequence[ShellWord]) -> list[str]:
         """Replace variables and `$(…)`; what is not quoted is split at spaces."""
         expanded: list[str] = []
         for word in words:

@@ -12,7 +12,7 @@ NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 MOST_NESTED = 8
 
 
-class SyntaxFault(Exception):
+class ShellFault(Exception):
     """A line that the shell does not understand."""
 
 
@@ -26,7 +26,7 @@ class Part:
 
 
 @dataclass(slots=True)
-class Word:
+class ShellWord:
     parts: list[Part] = field(default_factory=list)
 
     @property
@@ -47,7 +47,7 @@ class Redirection:
 class Simple:
     """A command with its words."""
 
-    words: list[Word] = field(default_factory=list)
+    words: list[ShellWord] = field(default_factory=list)
     redirections: list[Redirection] = field(default_factory=list)
 
 
@@ -56,7 +56,7 @@ class Loop:
     """`for name in words; do …; done`."""
 
     name: str
-    words: list[Word]
+    words: list[ShellWord]
     body: Script
 
 
@@ -68,13 +68,13 @@ class Pipeline:
 
 
 Script = list[Pipeline]
-Token = str | Word | Redirection
+Token = str | ShellWord | Redirection
 
 
 def parse(text: str, *, depth: int = 0) -> Script:
-    """Return what a script does; raise SyntaxFault with what the shell complains about."""
+    """Return what a script does; raise ShellFault with what the shell complains about."""
     if depth > MOST_NESTED:
-        raise SyntaxFault("syntax error: too many levels")
+        raise ShellFault("syntax error: too many levels")
     return _Parser(list(_Lexer(text).tokens())).script(())
 
 
@@ -100,7 +100,7 @@ class _Lexer:
             elif redirection:
                 tokens.append(self._redirection(redirection))
             elif rest_starts in "&()":
-                raise SyntaxFault(f'syntax error: unexpected "{rest_starts}"')
+                raise ShellFault(f'syntax error: unexpected "{rest_starts}"')
             else:
                 tokens.append(self._word())
         return tokens
@@ -109,13 +109,13 @@ class _Lexer:
         stream, sign, target = match.groups()
         self._at = match.end()
         if not target:
-            raise SyntaxFault("syntax error: unexpected newline")
+            raise ShellFault("syntax error: unexpected newline")
         if sign == "<":
             return Redirection(0, target)
         return Redirection(int(stream or "1"), f"&{target}" if sign == ">&" else target)
 
-    def _word(self) -> Word:
-        word = Word()
+    def _word(self) -> ShellWord:
+        word = ShellWord()
         quote = ""
         while self._at < len(self._text):
             character = self._text[self._at]
@@ -137,10 +137,10 @@ class _Lexer:
             else:
                 self._character(word, character, quote)
         if quote:
-            raise SyntaxFault("syntax error: unterminated quoted string")
+            raise ShellFault("syntax error: unterminated quoted string")
         return word
 
-    def _character(self, word: Word, character: str, quote: str) -> None:
+    def _character(self, word: ShellWord, character: str, quote: str) -> None:
         quoted = bool(quote)
         variable = VARIABLE.match(self._text, self._at)
         if character == "\\" and self._at + 1 < len(self._text):
@@ -172,7 +172,7 @@ class _Lexer:
                 depth += {"(": 1, ")": -1}.get(character, 0)
             if not depth:
                 return at
-        raise SyntaxFault('syntax error: unexpected end of file (expecting ")")')
+        raise ShellFault('syntax error: unexpected end of file (expecting ")")')
 
 
 class _Parser:
@@ -188,11 +188,11 @@ class _Parser:
         while True:
             while self._peek() in (";", "\n"):
                 if condition and self._peek() == ";":
-                    raise SyntaxFault('syntax error: unexpected ";"')
+                    raise ShellFault('syntax error: unexpected ";"')
                 self._at += 1
             if self._at >= len(self._tokens) or self._literal() in ends:
                 if condition or (ends and self._at >= len(self._tokens)):
-                    raise SyntaxFault("syntax error: unexpected end of file")
+                    raise ShellFault("syntax error: unexpected end of file")
                 return script
             script.append(Pipeline(self._pipeline(), condition))
             condition = ""
@@ -211,30 +211,30 @@ class _Parser:
         if self._literal() == "for":
             return self._loop()
         if self._literal() in ("do", "done", "in", "then", "fi", "if", "while", "case", "until", "{", "}"):
-            raise SyntaxFault(f'syntax error: unexpected "{self._literal()}"')
+            raise ShellFault(f'syntax error: unexpected "{self._literal()}"')
         simple = Simple()
-        while isinstance(token := self._peek(), Word | Redirection):
+        while isinstance(token := self._peek(), ShellWord | Redirection):
             self._at += 1
-            if isinstance(token, Word):
+            if isinstance(token, ShellWord):
                 simple.words.append(token)
             else:
                 simple.redirections.append(token)
         if not simple.words and not simple.redirections:
-            raise SyntaxFault(f'syntax error: unexpected "{self._peek() or "end of file"}"')
+            raise ShellFault(f'syntax error: unexpected "{self._next()}"')
         return simple
 
     def _loop(self) -> Loop:
         self._depth += 1
         if self._depth > MOST_NESTED:
-            raise SyntaxFault("syntax error: too many levels")
+            raise ShellFault("syntax error: too many levels")
         self._at += 1
         name = self._literal() or ""
         if not NAME.fullmatch(name):
-            raise SyntaxFault("syntax error: bad for loop variable")
+            raise ShellFault("syntax error: bad for loop variable")
         self._at += 1
         self._expect("in")
-        words: list[Word] = []
-        while isinstance(token := self._peek(), Word):
+        words: list[ShellWord] = []
+        while isinstance(token := self._peek(), ShellWord):
             words.append(token)
             self._at += 1
         while self._peek() in (";", "\n"):
@@ -247,12 +247,17 @@ class _Parser:
 
     def _expect(self, word: str) -> None:
         if self._literal() != word:
-            raise SyntaxFault(f'syntax error: unexpected "{self._peek() or "end of file"}" (expecting "{word}")')
+            raise ShellFault(f'syntax error: unexpected "{self._next()}" (expecting "{word}")')
         self._at += 1
 
     def _peek(self) -> Token | None:
         return self._tokens[self._at] if self._at < len(self._tokens) else None
 
+    def _next(self) -> str:
+        """Return what comes next, as a complaint has it."""
+        token = self._peek()
+        return token if isinstance(token, str) else self._literal() or ("word" if token else "end of file")
+
     def _literal(self) -> str | None:
         token = self._peek()
-        return token.literal if isinstance(token, Word) else None
+        return token.literal if isinstance(token, ShellWord) else None
