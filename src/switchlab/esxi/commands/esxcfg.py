@@ -12,7 +12,7 @@ from switchlab.esxi.model.host import Host, Refused
 
 NICS_HEADING = "Name    PCI          Driver      Link Speed      Duplex MAC Address       MTU    Description"
 SWITCH_HEADING = "Switch Name      Num Ports   Used Ports  Configured Ports  MTU     Uplinks"
-GROUP_HEADING = "  VirtualPortGroup Name                            VLAN ID  Used Ports  Uplinks"
+GROUP_HEADING = "  PortGroup Name                            VLAN ID  Used Ports  Uplinks"
 PORT_HEADING = "  DVPort ID                               In Use      Client"
 
 
