@@ -15,7 +15,7 @@ from railbed.model.cluster import Cluster
 from railbed.model.probe import Probe
 from railbed.parsing.netconfig.ifupdown import ifupdown_port
 from railbed.parsing.netconfig.netplan import KINDS, netplan_port
-from railbed.parsing.netconfig.networkd import networkd_port
+from railbed.parsing.netconfig.networkd import link_file, networkd_port
 from railbed.parsing.netconfig.networkmanager import FIELDS, networkmanager_port
 from railbed.parsing.netconfig.stored import PortIdentity, StoredPort
 from railbed.parsing.text import sections
@@ -74,8 +74,19 @@ if command -v nmcli >/dev/null && systemctl is-active --quiet NetworkManager; th
   nmcli -t -f UUID,FILENAME connection show | head -n {MAX_CONNECTIONS} | while IFS=: read -r uuid file; do
     printf '==> nm %s <==\nfilename:%s\n' "$uuid" "$file"
     nmcli -t -f {",".join(FIELDS)} connection show uuid "$uuid" </dev/null
+    # Older versions know no such setting, and would refuse all of the others with it.
+    nmcli -t -f ethtool connection show uuid "$uuid" </dev/null 2>/dev/null
   done
 fi
+link_of() {{{{ udevadm info -q property -p "/sys/class/net/$1" 2>/dev/null | sed -n 's/^ID_NET_LINK_FILE=//p'; }}}}
+for netdev in {{netdevs}}; do
+  link=$(link_of "$netdev"); drop_ins="${{{{link##*/}}}}.d"
+  for file in "$link" "/etc/systemd/network/$drop_ins"/*.conf "/run/systemd/network/$drop_ins"/*.conf \
+    "/usr/local/lib/systemd/network/$drop_ins"/*.conf "/usr/lib/systemd/network/$drop_ins"/*.conf
+  do
+    [ -f "$file" ] && show "$file"
+  done
+done
 for netdev in {{netdevs}}; do
   cd "/sys/class/net/$netdev" 2>/dev/null || continue
   printf '==> port %s <==\n' "$netdev"
@@ -83,6 +94,7 @@ for netdev in {{netdevs}}; do
   echo "driver $(basename "$(readlink device/driver)")"
   echo "features $(cat device/features 2>/dev/null)"
   echo "dcbx $(dcb dcbx show dev "$netdev" 2>/dev/null)"
+  echo "link $(link_of "$netdev")"
   echo "file $(sed -n 's/^NETWORK_FILE=//p' "/run/systemd/netif/links/$(cat ifindex)" 2>/dev/null)"
 done
 echo '==> end <=='
@@ -95,6 +107,9 @@ class BootPort:
 
     stored: tuple[StoredPort, ...] = ()
     """What each service that is responsible for it stores; none if no service is."""
+    link_file: StoredPort | None = None
+    """What the file that systemd-udevd applies to it stores."""
+    driver: str = ""
     starts_at: int | None = None
     """The MTU that the driver gives it; None if that is not known."""
     dcbx_by_host: bool | None = None
@@ -143,6 +158,8 @@ def parse(text: str) -> BootNetwork:
         ports={
             netdev: BootPort(
                 stored=tuple(_list_stored(parts, named, services, _identity(netdev, values))),
+                link_file=link_file(named["file"], values.get("link", "")),
+                driver=values.get("driver", ""),
                 starts_at=_starts_at(values),
                 dcbx_by_host=_dcbx_by_host(values.get("dcbx", "").split()),
             )

@@ -2,8 +2,9 @@
 
 What
 ----
-`ethtool -a` shows rx and tx pause off on every rail interface. Skipped if the policy has no PFC, or the card does not
-support it.
+`ethtool -a` shows rx and tx pause off on every rail interface, and the next boot restores it: it is a warning if the
+driver starts with it on, or a configuration turns it on, and nothing turns it off at boot. Skipped if the policy has no
+PFC, or the card does not support it.
 
 Why
 ---
@@ -27,6 +28,8 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import replace
 
+from railbed.check.shared.boot import BOOT_PROBES, survives
+from railbed.check.shared.boot_card import pause_after_boot
 from railbed.check.shared.card import CARD_PROBES, Ability, card_of
 from railbed.check.shared.port import no_interface
 from railbed.check.shared.qos import pfc_priorities, set_pfc
@@ -56,14 +59,27 @@ def judge(port: PortView) -> Iterator[Judgement]:
         observed = f"rx {'on' if pause.rx else 'off'}, tx {'on' if pause.tx else 'off'}"
         yield _pausing(port, pause, observed)
     else:
-        yield ok(expected=EXPECTED, observed="rx off, tx off")
+        yield _not_pausing(port, pause)
+
+
+def _not_pausing(port: PortView, pause: PauseSettings) -> Judgement:
+    right = ok(expected=EXPECTED, observed="rx off, tx off")
+    if _is_mlx4(port):
+        # It follows PFC, whose rule judges the next boot.
+        return right
+    fix = _turn_off(port, pause, after=())
+    return survives(right, pause_after_boot(port, RULE.name, fix), fix)
+
+
+def _is_mlx4(port: PortView) -> bool:
+    drivers = port.node.try_read(ethtool_driver.PROBE)
+    driver = drivers.interfaces.get(port.port.netdev) if drivers else None
+    return driver is not None and (driver.driver or "").startswith("mlx4")
 
 
 def _pausing(port: PortView, pause: PauseSettings, observed: str) -> Judgement:
     enabled = _pfc_enabled(port)
-    drivers = port.node.try_read(ethtool_driver.PROBE)
-    driver = drivers.interfaces.get(port.port.netdev) if drivers else None
-    if not (driver and (driver.driver or "").startswith("mlx4")):
+    if not _is_mlx4(port):
         # Without either kind of pause, a working rail would begin to drop packets.
         fix = _turn_off(port, pause, after=("pfc",) if enabled == () else ())
         return fail(expected=EXPECTED, observed=observed, fix=fix)
@@ -105,7 +121,7 @@ RULE = Rule(
     name="global_pause",
     title="global pause off",
     scope="port",
-    needs=(ethtool_pause.PROBE, ethtool_driver.PROBE, dcb_pfc.PROBE, mlnx_qos.PROBE, *CARD_PROBES),
+    needs=(ethtool_pause.PROBE, ethtool_driver.PROBE, dcb_pfc.PROBE, mlnx_qos.PROBE, *CARD_PROBES, *BOOT_PROBES),
     judge=judge,
     unless=_unless,
     doc=__doc__,
