@@ -21,7 +21,8 @@ for netdev in {netdevs}; do
   folder="/sys/class/net/$netdev/device"
   [ -n "$tool" ] && [ "$(basename "$(readlink "$folder/driver")")" = mlx5_core ] || continue
   printf '==> %s <==\n' "$netdev"
-  "$tool" -d "$(basename "$(readlink -f "$folder")")" query 2>&1 </dev/null | grep -E '^Configurations|^-E-|{parameters}'
+  "$tool" -d "$(basename "$(readlink -f "$folder")")" query 2>&1 </dev/null |
+    grep -E '^Configurations|^-E-|{parameters}'
 done
 echo '==> end <=='
 """

@@ -39,11 +39,10 @@ for unit in {" ".join((*READ_SERVICES, *UNREAD_SERVICES, *ORCHESTRATORS))}; do
   case "$(systemctl is-enabled $unit.service 2>/dev/null)" in enabled*|generated|static|alias) echo $unit;; esac
 done
 echo '==> tuned <=='; cat /etc/tuned/active_profile 2>/dev/null
-if [ -d /etc/tuned ]; then
-  read -r profile 2>/dev/null </etc/tuned/active_profile
-  if [ -n "$profile" ] && {{ [ -e "/etc/tuned/$profile/tuned.conf" ] || [ -e "/etc/tuned/profiles/$profile/tuned.conf" ]; }}
-  then echo '==> tuned-own <=='; fi
-fi
+profile=$(cat /etc/tuned/active_profile 2>/dev/null)
+for file in "/etc/tuned/$profile/tuned.conf" "/etc/tuned/profiles/$profile/tuned.conf"; do
+  if [ -n "$profile" ] && [ -e "$file" ]; then echo '==> tuned-own <=='; break; fi
+done
 echo '==> cpupower <=='
 grep -hsE '^[[:space:]]*(CPUPOWER_START_OPTS|governor)=' /etc/default/cpupower /etc/sysconfig/cpupower
 echo '==> cpufrequtils <=='; grep -hsE '^[[:space:]]*(GOVERNOR|ENABLE)=' /etc/default/cpufrequtils
@@ -73,7 +72,7 @@ class BootHost:
     orchestrators: tuple[str, ...] = ()
     """Services that start containers or programs which set up GPUs."""
     persistenced: str | None = None
-    """Whether nvidia-persistenced turns persistence mode on at boot: `on`, or why it does not; None if not installed."""
+    """`on` if nvidia-persistenced turns persistence mode on at boot, else why not; None if it is not installed."""
 
 
 def parse(text: str) -> BootHost:

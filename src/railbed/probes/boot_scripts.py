@@ -43,8 +43,8 @@ hooks=$(find -L /etc/rc.local /etc/rc.d/rc.local /etc/udev/rules.d /etc/systemd/
   /etc/network/if-pre-up.d /etc/network/if-up.d /etc/NetworkManager/dispatcher.d /etc/networkd-dispatcher \
   /etc/crontab /etc/cron.d /var/spool/cron /var/lib/cloud/instance/user-data.txt /etc/modprobe.d /etc/tuned \
   /etc/infiniband \
-  -type f ! -path '/etc/network/*/ethtool' ! -path '/etc/systemd/network/*.network' ! -path '/etc/systemd/network/*.conf' -size -512k 2>/dev/null |
-  head -n {MAX_FILES})
+  -type f ! -path '/etc/network/*/ethtool' ! -path '/etc/systemd/network/*.network' \
+  ! -path '/etc/systemd/network/*.conf' -size -512k 2>/dev/null | head -n {MAX_FILES})
 files=$(printf '%s\n%s\n' "$units" "$hooks" | grep .)
 more=$(find -L /etc/network/interfaces /etc/network/interfaces.d /etc/sysconfig/network-scripts /etc/init.d \
   $(ls -d /etc/systemd/system/*.wants 2>/dev/null) -type f ! -name railbed ! -name railbed.service \

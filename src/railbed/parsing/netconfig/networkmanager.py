@@ -27,6 +27,7 @@ ETHTOOL = {
 _PRIORITY = re.compile(r"-?\d{1,4}", re.ASCII)
 _ESCAPES = (("\\\\", "\1"), ("\\:", "\0"))
 """What `nmcli -t` puts a backslash before, and what stands for it while the line is split."""
+_NOT_SET = ("", "--", "ignore")
 ETHERNET = "802-3-ethernet"
 
 
@@ -94,8 +95,6 @@ def _read_stored(values: Mapping[str, str]) -> StoredPort:
         asks_dhcp=method == "auto",
         mtu_from_dhcp=True,
         is_shared=True,
-        ethtool={
-            name: text for name, text in pick_ethtool(values, ETHTOOL).items() if text not in ("", "--", "ignore")
-        },
+        ethtool=pick_ethtool({key: text for key, text in values.items() if text not in _NOT_SET}, ETHTOOL),
         unclear=() if method in ("auto", "manual", "disabled", "link-local") else ("addresses",),
     )
