@@ -76,8 +76,9 @@ def up_after_boot(port: PortView, rule: str, fix: Fix) -> AfterBoot:
     """Return whether the next boot switches the interface of a port on."""
     if answer := by_unit(port.node, unit_key(rule, port), fix):
         return answer
-    if any(command.startswith(f"ip link set dev {port.port.netdev} ") for command in _unit_commands(port)):
-        return unknown_after("railbed's unit may switch it on")
+    commands = [command for commands in unit_blocks(port.node).values() for command in commands]
+    if any(command.startswith(f"ip link set dev {port.port.netdev} ") and " up" in command for command in commands):
+        return SAME
     network = understood(port.node, "link")
     if isinstance(network, AfterBoot):
         return network
@@ -87,10 +88,6 @@ def up_after_boot(port: PortView, rule: str, fix: Fix) -> AfterBoot:
     if "NetworkManager" in network.services:
         return unknown_after("NetworkManager starts interfaces without a stored connection, too")
     return _nowhere(boot.stored, network)
-
-
-def _unit_commands(port: PortView) -> list[str]:
-    return [command for commands in unit_blocks(port.node).values() for command in commands]
 
 
 def _other(value: str, service: StoredPort, network: BootNetwork) -> AfterBoot:
