@@ -28,7 +28,7 @@ TUNED_GOVERNORS = {
         ),
         "performance",
     ),
-    **dict.fromkeys(("balanced", "desktop"), "schedutil"),
+    **dict.fromkeys(("balanced", "desktop"), "schedutil or powersave"),
     **dict.fromkeys(("powersave", "balanced-battery", "server-powersave"), "powersave"),
 }
 """The governor of tuned's own profiles."""

@@ -231,7 +231,9 @@ def test_configure_stores_all_of_a_node_in_one_unit_and_later_runs_add_to_it() -
     rules = (*QOS, *(rule for rule in SETTINGS if rule != "buffers"))
     first = replace(node_with("offloads"), facts=facts, rules=QOS).configured()
     node = replace(first, rules=rules)
-    assert {verdict for rule, verdict in node.verdicts().items() if rule not in QOS} == {Verdict.WARN}
+    # The unit sets PFC already, which may turn global pause off.
+    right = {rule for rule, verdict in node.verdicts().items() if verdict is Verdict.OK}
+    assert right == {*QOS, "global_pause"}
     configured = node.configured()
     assert set(configured.verdicts().values()) == {Verdict.OK}, configured.files[UNIT]
     assert not configured.plan().devices

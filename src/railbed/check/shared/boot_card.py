@@ -15,6 +15,7 @@ from railbed.check.shared.boot import (
     by_unit,
     unclear_after,
     understood,
+    unit_blocks,
     unit_key,
     unknown_after,
 )
@@ -95,7 +96,18 @@ def pause_after_boot(port: PortView, rule: str, fix: Fix) -> AfterBoot:
     """Return what the next boot makes of global pause that is off."""
     if answer := by_unit(port.node, unit_key(rule, port), fix):
         return answer
-    return _by_ethtool(port, "pause", {"pause-rx": False, "pause-tx": False}, starts=None)
+    later = _by_ethtool(port, "pause", {"pause-rx": False, "pause-tx": False}, starts=None)
+    if later.state == "nowhere" and _sets_pfc(port):
+        return unknown_after("what sets PFC at boot may turn it off, too")
+    return later
+
+
+def _sets_pfc(port: PortView) -> bool:
+    """Whether something may set PFC at boot: the firmware has either that or global pause."""
+    commands = [command for lines in unit_blocks(port.node).values() for command in lines]
+    netdev = port.port.netdev
+    own = any(netdev in command and re.search(r"\bpfc\b", command) for command in commands)
+    return own or isinstance(understood(port.node, "qos"), AfterBoot)
 
 
 def _by_ethtool(port: PortView, setting: str, wanted: Mapping[str, bool], *, starts: bool | None) -> AfterBoot:
