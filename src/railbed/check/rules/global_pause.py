@@ -34,7 +34,7 @@ from railbed.check.shared.card import CARD_PROBES, Ability, card_of
 from railbed.check.shared.port import no_interface
 from railbed.check.shared.qos import pfc_priorities, set_pfc
 from railbed.model.fix import Fix, Persistence, as_steps
-from railbed.probes import dcb_pfc, ethtool_driver, ethtool_pause, mlnx_qos
+from railbed.probes import dcb_pfc, ethtool_driver, ethtool_pause, ip_link, mlnx_qos
 from railbed.probes.ethtool_pause import PauseSettings
 from railbed.rules.judgement import Judgement, fail, ok, skip
 from railbed.rules.rule import Rule, Unread
@@ -42,6 +42,12 @@ from railbed.rules.site import PortView
 
 EXPECTED = "rx off, tx off"
 MLX4 = "on this card PFC turns global pause off"
+
+
+V1 = (
+    "leave it on, and write `pfc: false` into `policy:` of the cluster file: RoCE v1 without a VLAN has no priority that "
+    "PFC could hold back; or put the rail on a VLAN"
+)
 
 
 def judge(port: PortView) -> Iterator[Judgement]:
@@ -68,7 +74,7 @@ def _not_pausing(port: PortView, pause: PauseSettings) -> Judgement:
         # It follows PFC, whose rule judges the next boot.
         return right
     fix = _turn_off(port, pause, after=())
-    return survives(right, pause_after_boot(port, RULE.name, fix), fix)
+    return survives(right, pause_after_boot(port, RULE.name, fix, is_on=False), fix)
 
 
 def _is_mlx4(port: PortView) -> bool:
@@ -78,6 +84,8 @@ def _is_mlx4(port: PortView) -> bool:
 
 
 def _pausing(port: PortView, pause: PauseSettings, observed: str) -> Judgement:
+    if card_of(port).roce_v1 and not _is_vlan(port):
+        return fail(expected=EXPECTED, observed=observed, remedy=V1)
     enabled = _pfc_enabled(port)
     if not _is_mlx4(port):
         # Without either kind of pause, a working rail would begin to drop packets.
@@ -104,6 +112,12 @@ def _turn_off(port: PortView, pause: PauseSettings, *, after: tuple[str, ...]) -
     )
 
 
+def _is_vlan(port: PortView) -> bool:
+    links = port.node.try_read(ip_link.PROBE)
+    link = links.links.get(port.port.netdev) if links else None
+    return link is not None and link.kind == "vlan"
+
+
 def _pfc_enabled(port: PortView) -> tuple[int, ...] | None:
     """Return the priorities with PFC on; None if no source has them."""
     try:
@@ -121,7 +135,15 @@ RULE = Rule(
     name="global_pause",
     title="global pause off",
     scope="port",
-    needs=(ethtool_pause.PROBE, ethtool_driver.PROBE, dcb_pfc.PROBE, mlnx_qos.PROBE, *CARD_PROBES, *BOOT_PROBES),
+    needs=(
+        ethtool_pause.PROBE,
+        ip_link.PROBE,
+        ethtool_driver.PROBE,
+        dcb_pfc.PROBE,
+        mlnx_qos.PROBE,
+        *CARD_PROBES,
+        *BOOT_PROBES,
+    ),
     judge=judge,
     unless=_unless,
     doc=__doc__,

@@ -92,12 +92,12 @@ def offloads_after_boot(port: PortView, rule: str, fix: Fix, names: Collection[s
     return _by_ethtool(port, "offloads", dict.fromkeys(names, True), starts=True)
 
 
-def pause_after_boot(port: PortView, rule: str, fix: Fix) -> AfterBoot:
-    """Return what the next boot makes of global pause that is off."""
+def pause_after_boot(port: PortView, rule: str, fix: Fix, *, is_on: bool) -> AfterBoot:
+    """Return what the next boot makes of global pause, in both directions."""
     if answer := by_unit(port.node, unit_key(rule, port), fix):
         return answer
-    later = _by_ethtool(port, "pause", {"pause-rx": False, "pause-tx": False}, starts=None)
-    if later.state == "nowhere" and _sets_pfc(port):
+    later = _by_ethtool(port, "pause", {"pause-rx": is_on, "pause-tx": is_on}, starts=None)
+    if not is_on and later.state == "nowhere" and _sets_pfc(port):
         return unknown_after("what sets PFC at boot may turn it off, too")
     return later
 
