@@ -45,8 +45,8 @@ MLX4 = "on this card PFC turns global pause off"
 
 
 V1 = (
-    "leave it on, and write `pfc: false` into `policy:` of the cluster file: RoCE v1 without a VLAN has no priority that "
-    "PFC could hold back; or put the rail on a VLAN"
+    "leave it on, and write `pfc: false` into `policy:` of the cluster file: RoCE v1 without a VLAN has no priority "
+    "that PFC could hold back; or put the rail on a VLAN"
 )
 
 
