@@ -72,11 +72,11 @@ def _card(lines: list[str]) -> CardFirmware:
     for line in lines:
         if (match := _ROW.fullmatch(line.strip())) and match["name"] in PARAMETERS:
             values.setdefault(match["name"], set()).add(match["value"])
-    mask, dscp = (_agreed(values.get(name, set())) for name in PARAMETERS)
+    mask, dscp = (_common_number(values.get(name, set())) for name in PARAMETERS)
     return CardFirmware(cc_priorities=mask, cnp_dscp=dscp)
 
 
-def _agreed(values: set[str]) -> int | None:
+def _common_number(values: set[str]) -> int | None:
     """Return the number that all ports of a card have."""
     match = _NUMBER.fullmatch(next(iter(values))) if len(values) == 1 else None
     return integer(match["number"], base=0) if match else None

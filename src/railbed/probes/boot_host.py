@@ -87,7 +87,7 @@ def parse(text: str) -> BootHost:
         governors={unit: governor for unit, governor in governors.items() if governor != ""},
         default_governor=_default(parts),
         orchestrators=tuple(unit for unit in ORCHESTRATORS if unit in enabled),
-        persistenced=_persistenced(parts["persistenced"]) if "persistenced" in parts else None,
+        persistenced=_describe_persistenced(parts["persistenced"]) if "persistenced" in parts else None,
     )
 
 
@@ -117,14 +117,14 @@ def _plain(value: str) -> str:
 
 
 def _default(parts: dict[str, str]) -> str | None:
-    asked = parts.get("cmdline", "").strip().partition("=")[2]
-    if _WORD.fullmatch(asked):
-        return asked
+    parameter = parts.get("cmdline", "").strip().partition("=")[2]
+    if _WORD.fullmatch(parameter):
+        return parameter
     match = _KERNEL.search(parts.get("kernel", ""))
     return match["name"].lower() if match else None
 
 
-def _persistenced(text: str) -> str:
+def _describe_persistenced(text: str) -> str:
     values = {key: value for key, _, value in (line.partition("=") for line in text.splitlines())}
     state = values.get("UnitFileState", "")
     if state not in ("enabled", "static", "enabled-runtime", "generated", "indirect"):

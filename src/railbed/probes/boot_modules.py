@@ -63,14 +63,14 @@ def parse(text: str) -> BootModules:
     parameters = dict(line.split("=", 1) for line in parts.get("cmdline", "").splitlines() if "=" in line)
     blocked = ",".join(parameters.get(key, "") for key in ("modprobe.blacklist", "module_blacklist"))
     return BootModules(
-        loads=dict(_named(parts.get("loads", ""))) | _from_cmdline(parameters.get("modules_load", "")),
-        blocked=dict(_named(parts.get("blocked", ""))) | _from_cmdline(blocked),
+        loads=dict(_list_named(parts.get("loads", ""))) | _from_cmdline(parameters.get("modules_load", "")),
+        blocked=dict(_list_named(parts.get("blocked", ""))) | _from_cmdline(blocked),
         on_demand=tuple(ON_DEMAND[alias] for alias in parts.get("on-demand", "").split() if alias in ON_DEMAND),
         ofed=parts.get("ofed", "").strip() == "enabled",
     )
 
 
-def _named(text: str) -> Iterator[tuple[str, str]]:
+def _list_named(text: str) -> Iterator[tuple[str, str]]:
     """Yield each module with its file; `blacklist` may stand before the module."""
     for line in text.splitlines():
         path, _, rest = line.partition(" ")

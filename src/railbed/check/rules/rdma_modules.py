@@ -60,11 +60,11 @@ def judge(node: NodeView) -> Iterator[Judgement]:
         wrong = fail if missing else warn
         yield wrong(expected=EXPECTED, observed=f"missing: {', '.join(absent)}", fix=load_modules(node, absent))
     else:
-        later, fix = modules_after_boot(node, *_loaded(facts, wanted))
+        later, fix = modules_after_boot(node, *_list_loaded(facts, wanted))
         yield survives(ok(expected=EXPECTED, observed="all present"), later, fix)
 
 
-def _loaded(facts: modules.Modules, wanted: tuple[str, ...]) -> tuple[list[str], list[str]]:
+def _list_loaded(facts: modules.Modules, wanted: tuple[str, ...]) -> tuple[list[str], list[str]]:
     """Return the modules that the next boot has to load: for the hardware, with what they need, and by name."""
     drivers = {driver for device in wanted for prefix, driver in DRIVERS.items() if device.startswith(prefix)}
     for_hardware = [name for name in ("ib_core", "ib_uverbs", *sorted(drivers)) if name in facts.loaded]
