@@ -32,12 +32,12 @@ TUNED_GOVERNORS = {
     **dict.fromkeys(("powersave", "balanced-battery", "server-powersave"), "powersave"),
 }
 """The governor of tuned's own profiles."""
+UNITS = " ".join(f"{unit}.service" for unit in (*READ_SERVICES, *UNREAD_SERVICES, *ORCHESTRATORS))
 COMMAND = rf"""
 [ -d /run/systemd/system ] || {{ echo '==> end <=='; exit 0; }}
 echo '==> enabled <=='
-for unit in {" ".join((*READ_SERVICES, *UNREAD_SERVICES, *ORCHESTRATORS))}; do
-  case "$(systemctl is-enabled $unit.service 2>/dev/null)" in enabled*|generated|static|alias) echo $unit;; esac
-done
+systemctl list-unit-files --plain --no-legend --no-pager {UNITS} |
+  sed -nE 's/^([^ ]+)[.]service +(enabled|enabled-runtime|generated|static|alias)( .*)?$/\1/p'
 echo '==> tuned <=='; cat /etc/tuned/active_profile 2>/dev/null
 profile=$(cat /etc/tuned/active_profile 2>/dev/null)
 for file in "/etc/tuned/$profile/tuned.conf" "/etc/tuned/profiles/$profile/tuned.conf"; do

@@ -19,22 +19,27 @@ ON_DEMAND = {"rdma-client-rdma_cm": "rdma_ucm"}
 OFED_SERVICE = "openibd"
 COMMAND = rf"""
 [ -d /run/systemd/system ] || {{ echo '==> end <=='; exit 0; }}
-lines() {{
-  for file do
-    if [ -f "$file" ]; then sed -nE "s|^[[:space:]]*($pattern).*|$file \1|p" "$file"; fi
-  done
-}}
-echo '==> loads <=='; pattern='[A-Za-z0-9_-]+'
-lines /etc/modules-load.d/*.conf /run/modules-load.d/*.conf /usr/local/lib/modules-load.d/*.conf \
-  /usr/lib/modules-load.d/*.conf /etc/modules /etc/initramfs-tools/modules
-state=$(systemctl is-enabled rdma-load-modules@rdma.service 2>/dev/null)
-case "$state" in ''|masked*|disabled) ;; *) lines /etc/rdma/modules/*.conf;; esac
-echo '==> blocked <=='; pattern='blacklist[[:space:]]+[A-Za-z0-9_-]+'
-lines /etc/modprobe.d/*.conf /run/modprobe.d/*.conf /usr/local/lib/modprobe.d/*.conf /usr/lib/modprobe.d/*.conf
+states=$(systemctl list-unit-files --plain --no-legend --no-pager {OFED_SERVICE}.service 'rdma-load-modules@*.service')
+rdma=; case "$states" in *rdma-load-modules@*masked*) ;; *rdma-load-modules@*) rdma=/etc/rdma/modules;; esac
+set --
+echo '==> loads <=='
+for file in /etc/modules-load.d/*.conf /run/modules-load.d/*.conf /usr/local/lib/modules-load.d/*.conf \
+  /usr/lib/modules-load.d/*.conf /etc/modules /etc/initramfs-tools/modules "$rdma"/*.conf
+do
+  [ -f "$file" ] && set -- "$@" "$file"
+done
+awk '$1 ~ /^[A-Za-z0-9_-]+$/ {{ print FILENAME, $1 }}' "$@" /dev/null; set --
+echo '==> blocked <=='
+for file in /etc/modprobe.d/*.conf /run/modprobe.d/*.conf /usr/local/lib/modprobe.d/*.conf /usr/lib/modprobe.d/*.conf
+do
+  [ -f "$file" ] && set -- "$@" "$file"
+done
+awk '$1 == "blacklist" && $2 ~ /^[A-Za-z0-9_-]+$/ {{ print FILENAME, $1, $2 }}' "$@" /dev/null
 echo '==> cmdline <=='; tr ' ' '\n' </proc/cmdline | grep -E '^(modules_load|modprobe[.]blacklist|module_blacklist)='
 echo '==> on-demand <=='
 for alias in {" ".join(ON_DEMAND)}; do modprobe -R "$alias" >/dev/null 2>&1 && echo "$alias"; done
-echo '==> ofed <=='; systemctl is-enabled {OFED_SERVICE}.service 2>/dev/null
+echo '==> ofed <=='
+printf '%s\n' "$states" | sed -nE 's/^{OFED_SERVICE}[.]service +(enabled)( .*)?$/\1/p'
 echo '==> end <=='
 """
 CMDLINE = "the kernel's command line"

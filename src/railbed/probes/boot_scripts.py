@@ -32,9 +32,11 @@ FROM_SERVICES = ("mtu", "address")
 MAX_FILES = 300
 UNDERSTOOD = ("cpupower", "cpufrequtils", "ondemand", "loadcpufreq", "tuned", "nvidia-persistenced", "openibd")
 """Services that other probes read."""
-MENTIONS = "\n".join(
-    f"mentions {name} '{pattern}' \"{'' if name in FROM_SERVICES else '$more'}\"" for name, pattern in PATTERNS.items()
+MATCHES = "\n".join(
+    f"{'!more && ' if name in FROM_SERVICES else ''}line ~ /{pattern.lower()}/ {{ note({number}) }}"
+    for number, (name, pattern) in enumerate(PATTERNS.items())
 )
+TITLES = "; ".join(f'printf "==> {name} <==\\n%s", files[{number}]' for number, name in enumerate(PATTERNS))
 COMMAND = rf"""
 [ -d /run/systemd/system ] || {{ echo '==> end <=='; exit 0; }}
 units=$(find /etc/systemd/system /usr/local/lib/systemd/system -type f \
@@ -52,16 +54,19 @@ more=$(find -L /etc/network/interfaces /etc/network/interfaces.d /etc/sysconfig/
 scripts_of() {{
   printf '%s\n' "$1" | tr '\n' '\0' | xargs -0 -r grep -shE '^Exec|@reboot|RUN|up ' |
     grep -oE '/[A-Za-z0-9_./@+-]+' | sort -u | head -n {MAX_FILES} | while read -r file; do
-    [ -f "$file" ] && [ "$(head -c 2 "$file" | tr -d '\0')" = '#!' ] && echo "$file"
+    [ -f "$file" ] && read -r first <"$file" && case "$first" in '#!'*) echo "$file";; esac
   done
 }}
 started=$(scripts_of "$files")
-more=$(printf '%s\n%s\n' "$more" "$(scripts_of "$more")")
-mentions() {{
-  printf '==> %s <==\n' "$1"
-  printf '%s\n%s\n%s\n' "$files" "$started" "$3" | grep . | tr '\n' '\0' | xargs -0 -r grep -slEi -- "$2"
+scripts=$(scripts_of "$more")
+{{ printf '%s\n%s\n' "$files" "$started" | grep .; echo more=1; printf '%s\n%s\n' "$more" "$scripts" | grep .
+  echo /dev/null; }} | tr '\n' '\0' | LC_ALL=C xargs -0 awk '
+function note(number) {{
+  if (!((number, FILENAME) in seen)) {{ seen[number, FILENAME]; files[number] = files[number] FILENAME "\n" }}
 }}
-{MENTIONS}
+{{ line = tolower($0) }}
+{MATCHES}
+END {{ {TITLES} }}' 2>/dev/null
 echo '==> end <=='
 """
 
