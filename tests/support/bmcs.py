@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import socket
-import ssl
 import subprocess
-import threading
-import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-from switchlab.nexus.servers.certificate import Certificate
 
 IPMI_TOOLS = ("ipmi_sim", "ipmitool")
-USER, PASSWORD = "railbed", "Sw0rdfish-of-the-BMC"
+USER, PASSWORD = "railbed", "Sw0rdfish-BMC"
 TEMPERATURE, SUPPLY = 1, 2
 
 LAN = """

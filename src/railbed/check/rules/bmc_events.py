@@ -24,7 +24,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.shared.bmc import RECENT_DAYS, BmcView, describe_events
+from railbed.check.shared.bmc import RECENT_DAYS, BmcView
+from railbed.parsing.bmc.wording import describe_events
 from railbed.probes.bmc import log
 from railbed.rules.judgement import Judgement, ok, warn
 from railbed.rules.rule import Rule

@@ -24,8 +24,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.shared.bmc import BmcView, describe_sensors
+from railbed.check.shared.bmc import BmcView
 from railbed.model.text import plural
+from railbed.parsing.bmc.wording import describe_sensors
 from railbed.probes.bmc import sensors
 from railbed.rules.judgement import Judgement, fail, ok, skip, warn
 from railbed.rules.rule import Rule

@@ -1,20 +1,19 @@
-"""The BMCs of nodes as subjects of rules, and what several rules say about their logs and sensors."""
+"""The BMCs of nodes as subjects of rules, and what the BMC of a node that does not answer reports."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from railbed.model.cluster import Bmc
 from railbed.model.reading import DeviceFacts
-from railbed.parsing.bmc.facts import BmcEvent, BmcSensor
-from railbed.probes.bmc import log
+from railbed.parsing.bmc.facts import BmcEvent
+from railbed.parsing.bmc.wording import describe_state
+from railbed.probes.bmc import log, power
 from railbed.rules.site import DeviceView, NodeView, Site
 
 RECENT_DAYS = 30
 DAY = 86400.0
-SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,28 +41,12 @@ def bmcs_of(site: Site) -> Iterator[BmcView]:
         yield BmcView(site, name, site.devices.get(name, DeviceFacts(device=name)), node, bmc)
 
 
-def describe_events(events: Sequence[BmcEvent]) -> str:
-    """Return the newest events, newest first, and how many more there are."""
-    newest = [describe_event(event) for event in reversed(events[-SHOWN:])]
-    more = len(events) - len(newest)
-    return "; ".join(newest) + (f"; and {more} more" if more else "")
-
-
-def describe_event(event: BmcEvent) -> str:
-    """Return an event with its time."""
-    when = (
-        time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(event.time)) if event.time is not None else "at an unknown time"
-    )
-    return f"{when}: {event.source + ': ' if event.source else ''}{event.text}"
-
-
-def describe_sensors(sensors: Iterable[BmcSensor]) -> str:
-    """Return sensors with what they report, and how many more there are."""
-    listed = list(sensors)
-    shown = ", ".join(map(_describe_sensor, listed[:SHOWN]))
-    return f"{shown}, and {len(listed) - SHOWN} more" if len(listed) > SHOWN else shown
-
-
-def _describe_sensor(sensor: BmcSensor) -> str:
-    value = f"{sensor.value:g} {sensor.unit}".strip() if sensor.value is not None else sensor.text
-    return f"{sensor.name} {value} ({sensor.state})" if value else f"{sensor.name} ({sensor.state})"
+def describe_bmc(site: Site, node: str) -> str:
+    """Return what the BMC of a node that does not answer reports, as a clause; empty if it has none that was read."""
+    view = next((view for view in bmcs_of(site) if view.node == node), None)
+    if view is None or not (view.facts.failure or view.facts.readings):
+        return ""
+    if view.facts.failure is not None:
+        return "its BMC does not answer either"
+    state, newest = view.try_read(power.PROBE), view.try_read(log.PROBE)
+    return describe_state(state, newest)

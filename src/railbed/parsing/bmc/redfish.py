@@ -110,7 +110,12 @@ def _sensor(item: Object, kind: SensorKind) -> BmcSensor:
 
 def parse_log(text: str) -> BmcLog:
     """Read log entries, or a collection that has them in place."""
-    return BmcLog(events=by_time([_event(entry) for resource in resources(text) for entry in _entries(resource)]))
+    read = list(resources(text))
+    if not read:
+        raise ParseError("the BMC serves no event log", line=text.strip()[:80])
+    entries = [entry for resource in read for entry in _entries(resource)]
+    unique = {_text(entry, "@odata.id") or str(index): entry for index, entry in enumerate(entries)}
+    return BmcLog(events=by_time([_event(entry) for entry in unique.values()]))
 
 
 def _entries(resource: Object) -> Iterator[Object]:
@@ -147,7 +152,7 @@ def _health(item: Object) -> SensorState | None:
     status = _object(item, "Status")
     if _text(status, "State") in ABSENT:
         return "absent"
-    return HEALTH.get(_text(status, "Health")) or HEALTH.get(_text(status, "HealthRollup"))
+    return HEALTH.get(_text(status, "Health") or _text(status, "HealthRollup"))
 
 
 def _object(item: Object, key: str) -> Object:

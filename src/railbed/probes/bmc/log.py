@@ -7,7 +7,11 @@ from railbed.model.probe import Probe
 from railbed.parsing.bmc import ipmi, redfish
 from railbed.parsing.bmc.facts import BmcLog
 
-LINKS = "Systems/Members/LogServices/Members/Entries/Members or Managers/Members/LogServices/Members/Entries/Members"
+ENTRIES = "Members/LogServices/Members/Entries"
+LINKS = f"""\
+Systems/{ENTRIES} or Managers/{ENTRIES}
+Systems/{ENTRIES}/Members or Managers/{ENTRIES}/Members"""
+"""The log itself, to tell one without entries from none, and then entries that it does not have in place."""
 
 
 def command(cluster: Cluster, device: str) -> str:
