@@ -17,11 +17,12 @@ EARLIEST = datetime(2005, 1, 1, tzinfo=UTC).timestamp()
 
 CRITICAL = re.compile(
     r"uncorrectable|(?<!non-)(?<!non )\bcritical|non-recoverable|failure detected|ac lost|input lost|power lost"
-    r"|\bierr\b|thermal trip|\bfatal|bus (?:uncorrectable|fatal)|hard reset|power off/down|\bfailed\b|fault",
+    r"|\bierr\b|thermal trip|\bfatal|bus (?:uncorrectable|fatal)|hard reset|\bfailed\b|\bfault",
     re.IGNORECASE,
 )
 WARNING = re.compile(
-    r"correctable|non-critical|redundancy (?:lost|degraded)|predictive|throttled|degraded|transition to", re.IGNORECASE
+    r"correctable|non-critical|redundancy (?:lost|degraded)|predictive|throttled|degraded|transition to|power off/down",
+    re.IGNORECASE,
 )
 MEMORY = re.compile(r"\bmemory\b|\bdimm|\becc\b", re.IGNORECASE)
 UNCORRECTABLE = re.compile(r"uncorrect|multi-?bit|fatal", re.IGNORECASE)

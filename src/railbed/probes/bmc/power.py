@@ -26,6 +26,6 @@ PROBE = Probe(
     parse=parse,
     facts=BmcPower,
     runs_on="bmc",
-    timeout=20.0,
+    timeout=25.0,
     one_line=True,
 )

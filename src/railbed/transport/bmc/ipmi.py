@@ -8,6 +8,7 @@ for OPERATOR: ipmitool's own default is ADMINISTRATOR.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import re
 import shutil
@@ -17,7 +18,7 @@ from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
-from railbed.errors import DeviceError, LoginRefused, TimedOut, ToolMissing, Unreachable
+from railbed.errors import DeviceError, LoginRefused, ToolMissing, Unreachable
 from railbed.model.reading import MAX_OUTPUT_BYTES, Output
 from railbed.transport.base import Command, Program, Target, Transport
 from railbed.transport.batch import CHUNK, PrintsTooMuch, cut_off, unfinished_output
@@ -30,8 +31,9 @@ READING = ("chassis status", "sdr elist", "sel elist last 200")
 MAX_USER, MAX_PASSWORD = 16, 20
 """The protocol has no room for more; ipmitool would cut a password off without a word."""
 NO_SESSION = b"Unable to establish"
+REASON_SECONDS = 8.0
 WRONG_LOGIN = re.compile(
-    rb"RAKP 2 HMAC is invalid|unauthorized name|RAKP 4[^\n]*invalid|illegal (?:role|privilege)", re.IGNORECASE
+    rb"RAKP 2 HMAC is invalid|RAKP 4[^\n]*invalid|unauthorized (?:name|role)|(?:invalid|illegal) role", re.IGNORECASE
 )
 WRONG_CIPHER = re.compile(
     rb"invalid (?:authentication|integrity|confidentiality) algorithm|no matching cipher suite", re.IGNORECASE
@@ -63,7 +65,7 @@ async def connect_ipmi(target: Target) -> AsyncIterator[Transport]:
             hint="use Redfish, or a shorter password for an account of railbed's own",
         )
     suite = ("-C", str(bmc.cipher_suite)) if bmc.cipher_suite else ()
-    words = (tool, "-I", "lanplus", "-H", bmc.host, "-p", str(bmc.open_port), "-U", user, *suite, "-N", "2", "-R", "3")
+    words = (tool, "-I", "lanplus", "-H", bmc.host, "-p", str(bmc.open_port), "-U", user, *suite, "-N", "2", "-R", "2")
     yield IpmiTransport(target, words, password)
 
 
@@ -93,38 +95,43 @@ class IpmiTransport:
         sent = time.time()
         stdout, stderr = bytearray(), bytearray()
         words = command.script.replace("power", "chassis power", 1) if changes else command.script
-        process = await self._start([*self._words, "-L", "OPERATOR" if changes else "USER"], words.split())
         try:
             async with asyncio.timeout(command.timeout):
-                await _read_both(process, stdout, stderr)
-                await process.wait()
+                code = await self._call(["-L", "OPERATOR" if changes else "USER", *words.split()], stdout, stderr)
+                if code and NO_SESSION in stderr:
+                    raise await self._explain()
         except TimeoutError:
             return unfinished_output(self._target.name, command, bytes(stdout), sent)
         except PrintsTooMuch:
             return cut_off(self._target.name, command, bytes(stdout), bytes(stderr), sent)
-        finally:
-            await wait_despite_cancellation(asyncio.create_task(_end(process)))
-        if process.returncode and NO_SESSION in stderr:
-            raise self._explain(bytes(stderr))
         return Output(
             device=self._target.name,
             key=command.key,
             command=command.script,
             stdout=bytes(stdout),
             stderr=_complaint(bytes(stderr)),
-            exit=process.returncode,
+            exit=code,
             sent=sent,
             received=time.time(),
         )
 
-    async def _start(self, words: Sequence[str], command: Sequence[str]) -> Process:
+    async def _call(self, words: Sequence[str], stdout: bytearray, stderr: bytearray) -> int | None:
+        """Run ipmitool to its end; whatever happens, it does not outlive this call."""
+        process = await self._start(words)
+        try:
+            await _read_both(process, stdout, stderr)
+            return await process.wait()
+        finally:
+            await wait_despite_cancellation(asyncio.create_task(_end(process)))
+
+    async def _start(self, words: Sequence[str]) -> Process:
         """Start ipmitool with the password in a pipe; it reads one line."""
         reading, writing = os.pipe()
         try:
             os.write(writing, f"{self._password}\n".encode())
             os.close(writing)
             return await asyncio.create_subprocess_exec(
-                *(*words, "-f", f"/dev/fd/{reading}", *command),
+                *(*self._words, "-f", f"/dev/fd/{reading}", *words),
                 stdin=DEVNULL,
                 stdout=PIPE,
                 stderr=PIPE,
@@ -137,19 +144,23 @@ class IpmiTransport:
         finally:
             os.close(reading)
 
-    def _explain(self, stderr: bytes) -> DeviceError:
-        """Return why there is no session. IPMI does not answer a login that it does not accept, either."""
+    async def _explain(self) -> DeviceError:
+        """Try once more, since ipmitool gives the reason for a refused session only with -v, and return that reason."""
         bmc = self._target.bmc
         assert bmc is not None
         place = f"{bmc.host} port {bmc.open_port}"
-        if match := WRONG_LOGIN.search(stderr):
+        reason = bytearray()
+        with contextlib.suppress(TimeoutError, PrintsTooMuch):
+            async with asyncio.timeout(REASON_SECONDS):
+                await self._call(["-v", "-L", "USER", "chassis", "status"], bytearray(), reason)
+        if match := WRONG_LOGIN.search(reason):
             return refused_login(place, bmc, match[0].decode("ascii", "replace"))
-        if WRONG_CIPHER.search(stderr):
+        if WRONG_CIPHER.search(reason):
             return Unreachable(
                 f"{place} does not accept the cipher suite of the session",
                 hint="set `cipher_suite: 3` (or 17) under `bmc:`; no weaker one is used",
             )
-        return TimedOut(
+        return Unreachable(
             f"no IPMI session with {place}",
             hint=f"is {bmc.host} the address of the BMC, is IPMI over LAN enabled there, does a firewall drop UDP port "
             f"{bmc.open_port}? Some BMCs need `cipher_suite: 3` or 17 under `bmc:`",
