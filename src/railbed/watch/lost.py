@@ -67,6 +67,11 @@ class LostNodes:
 
     async def _read(self, node: str) -> events.BmcReport:
         name = bmc_name(node)
+        _, bmc = self._cluster.bmcs()[name]
+        if bmc.password is not None and bmc.password.prompt:
+            # A question on the terminal would stop the run, and mostly nobody would be there to answer it.
+            message = f"{BMC_PREFIX}was not read: its password is asked for on the terminal; use `env` or `keyring`"
+            return events.BmcReport(subject=node, message=message, answers=False)
         probes = (power.PROBE, log.PROBE)
         facts = await read_facts(self._fleet.only({name}), self._cluster, probes, only={name})
         return report_of(node, facts[name])
