@@ -500,6 +500,17 @@ def _sample_rows(text: str) -> None:
     to_json((taken, emitted))
 
 
+def _redfish_links(text: str) -> None:
+    try:
+        resource = json.loads(text)
+    except (ValueError, RecursionError):
+        return
+    if isinstance(resource, dict):
+        for name in ("Members", "Systems"):
+            paths = [path for path, _ in links_of(resource, name)] + [next_page(resource, name) or "/redfish/"]
+            assert all(path.startswith("/redfish/") and path.isprintable() and " " not in path for path in paths)
+
+
 def _wires(folder: Path) -> Iterator[Reader]:
     recording = folder / "recording"
     (recording / "a").mkdir(parents=True)
@@ -533,16 +544,6 @@ def _wires(folder: Path) -> Iterator[Reader]:
         with suppress(DeviceError):
             read_reply(parse_answer(text.encode("utf-8", "surrogatepass"), "s1 port 443").body)
 
-    def redfish_links(text: str) -> None:
-        try:
-            resource = json.loads(text)
-        except (ValueError, RecursionError):
-            return
-        if isinstance(resource, dict):
-            for name in ("Members", "Systems"):
-                paths = [path for path, _ in links_of(resource, name)] + [next_page(resource, name) or "/redfish/"]
-                assert all(path.startswith("/redfish/") and path.isprintable() and " " not in path for path in paths)
-
     def slurm(text: str) -> object:
         return [read(_received(text)) for read in (complaint, shown_nodes, shown_reports, shown_shares)]
 
@@ -560,7 +561,7 @@ def _wires(folder: Path) -> Iterator[Reader]:
         "Bearer abc123def",
     ]
     yield Reader("answer of NX-API", nxapi_answer, NXAPI_ANSWERS, 8)
-    yield Reader("links of Redfish", redfish_links, REDFISH_LINKS, 4)
+    yield Reader("links of Redfish", _redfish_links, REDFISH_LINKS, 4)
     yield Reader("output of Slurm", slurm, _texts(CASES / "slurm"), 8)
     yield Reader("scrub", lambda text: scrub(text.encode("utf-8", "replace")), secret, 10)
 
