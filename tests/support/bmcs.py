@@ -113,8 +113,8 @@ class RunningBmc:
         words = ["ipmitool", "-I", "lanplus", "-C", "3", "-H", "127.0.0.1", "-p", str(self.port), "-U", USER]
         for _ in range(60):
             environment = {**os.environ, "IPMI_PASSWORD": PASSWORD}
-            asked = [*words, "-E", "-N", "1", "-R", "1", "-L", "USER", "chassis", "status"]
-            if subprocess.run(asked, env=environment, capture_output=True, check=False).returncode == 0:
+            query = [*words, "-E", "-N", "1", "-R", "1", "-L", "USER", "chassis", "status"]
+            if subprocess.run(query, env=environment, capture_output=True, check=False).returncode == 0:
                 return
         raise AssertionError((self.folder / "log").read_text())
 
