@@ -41,6 +41,8 @@ class ControlService:
             "hold": lambda arguments: self._switch.faults.hold(requests.text(arguments, "command")),
             "held": lambda _: list(self._switch.faults.waiting),
             "release": lambda _: self._switch.faults.release(),
+            "tcam": self._tcam,
+            "disturbances": lambda _: [asdict(item) for item in self._switch.disturbances],
             "ping": lambda _: "pong",
         }
 
@@ -102,6 +104,13 @@ class ControlService:
     def _carry(self, arguments: Arguments) -> object:
         ports = requests.text(arguments, "port_in"), requests.text(arguments, "port_out")
         return asdict(self._switch.carry(*ports, requests.packets(arguments)))
+
+    def _tcam(self, arguments: Arguments) -> None:
+        """Give a TCAM region another size, as after a reload."""
+        region = requests.text(arguments, "region")
+        if region not in self._switch.tcam:
+            raise ValueError(f"the switch has no TCAM region {region}")
+        self._switch.tcam[region] = requests.number(arguments, "size")
 
     def _counters(self, arguments: Arguments) -> object:
         return asdict(self._switch.ports[requests.text(arguments, "port")])
