@@ -10,18 +10,19 @@ from railbed.model.cluster import Policy
 from railbed.model.probe import Probe
 from railbed.parsing.nexus.answer import find_port
 from railbed.parsing.nexus.qos import ClassMap, PolicyClass, PolicyMap, PolicyType
-from railbed.probes.nexus import class_map, interface, policy_system, running_qos
+from railbed.probes.nexus import class_map, interface, policy_system, port_channel, running_qos
 from railbed.probes.nexus.interface import SwitchInterface
 from railbed.probes.nexus.policy_system import SystemPolicies
 from railbed.probes.nexus.running_qos import PortQos, RunningQos
 from railbed.rules.judgement import Judgement, skip
 from railbed.rules.site import SwitchPortView, SwitchView
 
-QOS_PROBES: tuple[Probe[Any], ...] = (running_qos.PROBE, policy_system.PROBE, class_map.PROBE)
-"""What `qos_of` reads: part of `needs` of every rule that calls it."""
+QOS_PROBES: tuple[Probe[Any], ...] = (running_qos.PROBE, policy_system.PROBE, class_map.PROBE, port_channel.PROBE)
+"""What `qos_of` and `place_of` read: part of `needs` of every rule that calls them."""
 Family = Literal["8q", "4q", "5000"]
 """Eight or four queues with classes of fixed names, or a Nexus 5000, whose classes are the user's own."""
 HIGHEST_GROUP: dict[Family, int] = {"8q": 7, "4q": 3, "5000": 5}
+FCOE = "class-fcoe"
 JudgePort = Callable[[SwitchPortView], Iterator[Judgement]]
 
 
@@ -55,14 +56,30 @@ class SwitchQos:
 
     @property
     def wanted_group(self) -> int:
-        """The QoS group for RDMA: the one that is no-drop already, else the one with the priority's number."""
-        return self.no_drop_group or min(self.policy.priority, HIGHEST_GROUP[self.family]) or 1
+        """The QoS group for RDMA: the one that is no-drop already, else the one with the priority's number.
+
+        On a Nexus 9000 never the highest, which is that of the only strict queue: with four queues, RDMA is in group 2.
+        """
+        highest = HIGHEST_GROUP[self.family] - (0 if self.family == "5000" else 1)
+        return self.no_drop_group or min(self.policy.priority, highest) or 1
 
     @property
-    def wanted_strict_group(self) -> int:
-        """The QoS group for congestion notifications, if no policy has a strict queue yet."""
+    def wanted_strict_group(self) -> int | None:
+        """The QoS group for congestion notifications, if no policy has a strict queue yet.
+
+        A single strict queue of a Nexus 9000 has to be the highest: None if RDMA is in it.
+        """
         highest = HIGHEST_GROUP[self.family]
-        return highest if highest != self.wanted_group else highest - 1
+        if highest != self.wanted_group:
+            return highest
+        return highest - 1 if self.family == "5000" else None
+
+    @property
+    def fcoe_policy(self) -> str:
+        """A policy with a class for Fibre Channel over Ethernet; empty if there is none."""
+        in_force = (self.system.network_qos, self.system.queuing_output, self.system.queuing_input)
+        policies = [policy for policy in (*in_force, *self.running.policies) if policy]
+        return next((item.name for item in policies if any(entry.name == FCOE for entry in item.classes)), "")
 
     def paused_by(self, item: PolicyClass) -> tuple[int, ...]:
         """Return the priorities that a network-qos class pauses; on a Nexus 5000 it is the number of its group."""
@@ -140,6 +157,12 @@ def port_name_of(port: SwitchPortView) -> str:
     """Return the name that the switch gives the port."""
     key = find_port({name: name for name in port.read(interface.PROBE).ports}, port.port.name)
     return key or port.port.name
+
+
+def place_of(port: SwitchPortView) -> str:
+    """Return the interface where a port is configured: its port-channel, if it is a member of one."""
+    channels = port.switch.try_read(port_channel.PROBE)
+    return (channels.channel_of(port.port.name) if channels else None) or port_name_of(port)
 
 
 def speed_gbps(port: SwitchPortView) -> float | None:

@@ -69,6 +69,8 @@ def carved(platform: Platform, config: Config) -> dict[str, int]:
 
 def describe(platform: Platform, sizes: Mapping[str, int]) -> str:
     """Return `show hardware access-list tcam region`."""
-    lines = [(f"{region.label} [{region.name}]", sizes.get(region.name, region.size)) for region in regions_of(platform)]
+    lines = [
+        (f"{region.label} [{region.name}]", sizes.get(region.name, region.size)) for region in regions_of(platform)
+    ]
     lines.insert(-1, ("Ingress System", 256))
     return "".join(f"{label:>54} size = {size:>4} \n" for label, size in lines)

@@ -231,9 +231,8 @@ def show_flowcontrol(switch: Switch, names: Sequence[str] = ()) -> Shown:
         settings = (switch.running.governing(interface.name) or interface).settings
         send = settings.get("flowcontrol send", "off").split()[-1]
         receive = settings.get("flowcontrol receive", "off").split()[-1]
-        lines.append(
-            f"{interface.short_name:<13} {send:<8} {send:<8} {receive:<8} {receive:<8} {port.rx_pause:<10} {port.tx_pause}"
-        )
+        states = "".join(f"{state:<8} " for state in (send, send, receive, receive))
+        lines.append(f"{interface.short_name:<13} {states}{port.rx_pause:<10} {port.tx_pause}")
         row: Row = {"interface": interface.name, "eth_senda": send, "eth_recva": receive}
         rows.append(row | {"eth_rxpause": port.rx_pause, "eth_txpause": port.tx_pause})
     return Shown("\n".join(lines) + "\n", table("interface", rows))
