@@ -24,6 +24,7 @@ from railbed.store import Store
 from switchlab import RunningSwitch
 from tests.switchlab.nexus.support import LOSSLESS, PASSWORD
 
+pytestmark = pytest.mark.xdist_group("predicted")  # all clusters are this machine, which one configure may change
 OURS, THEIRS = ("Ethernet1/1", "Ethernet1/2"), "Ethernet1/9"
 WITHOUT_ECN = LOSSLESS.replace(" ecn\n", "\n")
 FLOW_CONTROL = LOSSLESS + "interface Ethernet1/2\n  flowcontrol receive on\n  flowcontrol send on\n"
