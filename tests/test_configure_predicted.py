@@ -15,11 +15,12 @@ import pytest
 from netmiko import ConnectHandler
 
 import switchlab
+from railbed.api.verbs.bench import bench
 from railbed.api.verbs.configure import configure, undo
 from railbed.model import events
 from railbed.model.cluster import Cluster, Login, Node, Port, Rail, Secret, Switch, SwitchPort
 from railbed.model.fix import ALL_PORTS
-from railbed.model.record import Change, Record
+from railbed.model.record import Change, Measurement, Record
 from railbed.store import Store
 from switchlab import RunningSwitch
 from tests.switchlab.nexus.support import LOSSLESS, PASSWORD
@@ -291,3 +292,34 @@ async def test_without_a_yes_nothing_is_changed(opened: Open, monkeypatch: pytes
     records = await site.configure(apply=True)
     assert [record.message for record in records if isinstance(record, events.Notice)] == ["nothing was changed"]
     assert site.disturbed() == (frozenset(), frozenset())
+
+
+EXPERIMENT = """\
+a: {name: plain}
+b: {name: marked, change: {configure: [switch_ecn]}}
+comparisons:
+  - measure: bandwidth
+    a: {test: iperf3, pattern: pair, direction: one, seconds: 1}
+    b: {test: iperf3, pattern: pair, direction: one, seconds: 1}
+"""
+
+
+async def test_an_experiment_that_changes_a_switch_shows_its_plan_and_asks_first(opened: Open, tmp_path: Path) -> None:
+    site = opened(Scenario())
+    (tmp_path / "experiment.yaml").write_text(EXPERIMENT)
+    questions: list[str] = []
+
+    def decline(question: str) -> bool:
+        questions.append(question)
+        return False
+
+    verb = bench(site.cluster, experiment=str(tmp_path / "experiment.yaml"), confirm=decline, store=site.store)
+    records = [record async for record in verb]
+    assert predicted(records) == (frozenset(OURS), frozenset())
+    assert questions == [
+        "change s1 for marked, and restore them afterwards; Ethernet1/1, Ethernet1/2 of s1 lose packets for a moment; "
+        "the same when they are restored?"
+    ]
+    assert [record.message for record in records if isinstance(record, events.Notice)] == ["nothing was changed"]
+    assert site.disturbed() == (frozenset(), frozenset())
+    assert not [record for record in records if isinstance(record, Measurement)]
