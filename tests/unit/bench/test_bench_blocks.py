@@ -23,24 +23,24 @@ def experiment(a: dict[str, Any], b: dict[str, Any], repeats: int = 5) -> Experi
     return Experiment.model_validate({"a": a, "b": b, "repeats": repeats, "comparisons": comparisons})
 
 
-def contests(asked: Experiment) -> list[Contest]:
+def contests(question: Experiment) -> list[Contest]:
     return [
         Contest(
             number=number,
             comparison=comparison,
-            a=Side(arm=asked.a, step=comparison.a),
-            b=Side(arm=asked.b, step=comparison.b),
+            a=Side(arm=question.a, step=comparison.a),
+            b=Side(arm=question.b, step=comparison.b),
             in_blocks=True,
         )
-        for number, comparison in enumerate(asked.comparisons, 1)
+        for number, comparison in enumerate(question.comparisons, 1)
     ]
 
 
-def order(asked: Experiment) -> list[tuple[str, list[tuple[int, int]]]]:
+def order(question: Experiment) -> list[tuple[str, list[tuple[int, int]]]]:
     def turns(block: Block) -> list[tuple[int, int]]:
         return [(contest.number, repeat) for contest, repeat in block.turns]
 
-    return [(block.arm.name, turns(block)) for block in _blocks(asked, contests(asked))]
+    return [(block.arm.name, turns(block)) for block in _blocks(question, contests(question))]
 
 
 @pytest.mark.parametrize(("a", "b"), [(OFF, ON), (ON, OFF)])
@@ -56,9 +56,9 @@ def test_the_changed_arm_is_in_force_once_and_the_other_is_measured_before_and_a
 
 
 def test_two_arms_with_changes_are_each_in_force_once() -> None:
-    asked = experiment({**ON, "name": "first"}, ON)
-    assert [name for name, _ in order(asked)] == ["first", "on"]
-    assert (asked.configures, experiment(OFF, {**OFF, "name": "same"}).configures) == (True, False)
+    question = experiment({**ON, "name": "first"}, ON)
+    assert [name for name, _ in order(question)] == ["first", "on"]
+    assert (question.configures, experiment(OFF, {**OFF, "name": "same"}).configures) == (True, False)
 
 
 def test_only_a_change_of_a_switch_ends_the_turns() -> None:
@@ -70,12 +70,12 @@ def test_only_a_change_of_a_switch_ends_the_turns() -> None:
             "switches": {"s": {"host": "10.0.0.9"}},
         }
     )
-    asked = experiment(OFF, ON)
+    question = experiment(OFF, ON)
     for device, concerned in (("s", True), ("n", False)):
         planned = {"on": [configure_lines(device, "interface Ethernet1/1", "  no shutdown")]}
         changes = ArmChanges(cluster=cluster, facts={}, planned=planned)
-        assert changes.concerns_switches(asked.b) is concerned
-        assert not changes.concerns_switches(asked.a)
+        assert changes.concerns_switches(question.b) is concerned
+        assert not changes.concerns_switches(question.a)
 
 
 def test_the_answer_says_that_the_arms_did_not_take_turns() -> None:

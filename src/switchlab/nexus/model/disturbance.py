@@ -31,7 +31,7 @@ class Disturbance:
     flapped: bool = False
 
 
-def programmed(config: Config) -> State:
+def hardware_state(config: Config) -> State:
     """Return what a configuration programs into the hardware that cannot be changed under traffic."""
     state: State = {}
     for kind, direction in SYSTEM:

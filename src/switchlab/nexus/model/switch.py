@@ -12,11 +12,11 @@ from pathlib import Path
 from switchlab.nexus.model.config import Config, Interface
 from switchlab.nexus.model.counters import Link, MacEntry, Neighbour, Port, add_to_counter
 from switchlab.nexus.model.defaults import factory_config
-from switchlab.nexus.model.disturbance import Disturbance, State, disturb, disturbances, programmed
+from switchlab.nexus.model.disturbance import Disturbance, State, disturb, disturbances, hardware_state
 from switchlab.nexus.model.faults import Faults
 from switchlab.nexus.model.platform import Platform
 from switchlab.nexus.model.render import render, running_blocks
-from switchlab.nexus.model.tcam import carved
+from switchlab.nexus.model.tcam import region_sizes
 from switchlab.nexus.model.traffic import Crossing, Outcome, Packets, forward, pfc_priorities
 
 
@@ -62,8 +62,8 @@ class Switch:
             self.ports[name] = Port()
             self.links[name] = Link(mbps=self._line_rate(name))
         self.links["mgmt0"].up = True
-        self.tcam = carved(self.platform, self.running)
-        self._programmed = programmed(self.running)
+        self.tcam = region_sizes(self.platform, self.running)
+        self._programmed = hardware_state(self.running)
         if self.state is not None:
             self._read_state(self.state)
 
@@ -176,7 +176,7 @@ class Switch:
 
     def _disturb(self) -> None:
         """Let ports lose traffic if the hardware has to be programmed again."""
-        before, self._programmed = self._programmed, programmed(self.running)
+        before, self._programmed = self._programmed, hardware_state(self.running)
         if before != self._programmed:
             for disturbance in disturbances(before, self._programmed, self.running, self.links):
                 disturb(disturbance, self.ports, self.links)
@@ -206,7 +206,7 @@ class Switch:
         """Start over with a configuration: counters and the MAC table are gone, links stay."""
         self.booted = time.time()
         self.macs.clear()
-        self.tcam = carved(self.platform, config)
+        self.tcam = region_sizes(self.platform, config)
         self.replace_running(config)
         for port in self.ports.values():
             port.clear()

@@ -58,7 +58,7 @@ def qos_region(platform: Platform, interface: Interface) -> str | None:
     return "ing-l3-vlan-qos" if interface.routed else "ing-l2-qos"
 
 
-def carved(platform: Platform, config: Config) -> dict[str, int]:
+def region_sizes(platform: Platform, config: Config) -> dict[str, int]:
     """Return the sizes after a boot with a configuration."""
     sizes = {region.name: region.size for region in regions_of(platform)}
     for key, line in config.settings.items():
