@@ -96,7 +96,7 @@ def power_cycle(
     site = required_cluster(cluster, reach, "configure")
     require_bmcs(site, nodes)
     journal = _journal_of(site)
-    callbacks = journal.callbacks(_confirming(confirm), None, store.folder)
+    callbacks = journal.callbacks(confirming(confirm), None, store.folder)
     request = PowerRequest(nodes=tuple(dict.fromkeys(nodes)), callbacks=callbacks, apply=apply)
     invocation = _invocation(site, journal, lambda fleet: cycle_nodes(site, fleet, request), changing=apply)
     words = ["configure", *(["--apply"] if apply else []), *_words("--power-cycle", nodes), *cluster_words(cluster)]
