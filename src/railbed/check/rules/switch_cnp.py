@@ -32,8 +32,17 @@ from collections.abc import Iterator
 from railbed.check.shared import nexus
 from railbed.check.shared.nexus import group_lines, group_of_dscp
 from railbed.check.shared.nexus_counters import slowest_gbps, thresholds_for
-from railbed.check.shared.nexus_limits import LIMIT_PROBES, qos_obstacle, room_to_verify
-from railbed.check.shared.nexus_qos import QOS_PROBES, SwitchQos, interface_of, no_port, place_of, qos_of
+from railbed.check.shared.nexus_qos import (
+    LIMIT_PROBES,
+    QOS_PROBES,
+    SwitchQos,
+    interface_of,
+    no_port,
+    place_of,
+    qos_obstacle,
+    qos_of,
+    room_to_verify,
+)
 from railbed.probes.nexus import interface
 from railbed.rules.judgement import Judgement, fail, ok
 from railbed.rules.rule import Rule

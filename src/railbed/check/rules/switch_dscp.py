@@ -31,8 +31,15 @@ from collections.abc import Iterator
 
 from railbed.check.shared import nexus
 from railbed.check.shared.nexus import group_lines, group_of_dscp
-from railbed.check.shared.nexus_limits import LIMIT_PROBES, qos_obstacle, room_to_verify
-from railbed.check.shared.nexus_qos import QOS_PROBES, interface_of, no_port, qos_of
+from railbed.check.shared.nexus_qos import (
+    LIMIT_PROBES,
+    QOS_PROBES,
+    interface_of,
+    no_port,
+    qos_obstacle,
+    qos_of,
+    room_to_verify,
+)
 from railbed.check.shared.port import no_lossless
 from railbed.probes.nexus import interface
 from railbed.rules.judgement import Judgement, fail, ok

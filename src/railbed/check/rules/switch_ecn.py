@@ -34,8 +34,16 @@ from dataclasses import replace
 
 from railbed.check.shared import nexus
 from railbed.check.shared.nexus_counters import Thresholds, slowest_gbps, thresholds_for, unsuitable
-from railbed.check.shared.nexus_limits import LIMIT_PROBES, qos_obstacle
-from railbed.check.shared.nexus_qos import QOS_PROBES, SwitchQos, interface_of, no_port, place_of, qos_of
+from railbed.check.shared.nexus_qos import (
+    LIMIT_PROBES,
+    QOS_PROBES,
+    SwitchQos,
+    interface_of,
+    no_port,
+    place_of,
+    qos_obstacle,
+    qos_of,
+)
 from railbed.check.shared.port import no_ecn
 from railbed.model.fix import Fix
 from railbed.parsing.nexus.qos import PolicyMap, Wred

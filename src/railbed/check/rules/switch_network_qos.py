@@ -30,8 +30,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from railbed.check.shared import nexus
-from railbed.check.shared.nexus_limits import LIMIT_PROBES, qos_obstacle
-from railbed.check.shared.nexus_qos import QOS_PROBES, SwitchQos, qos_of
+from railbed.check.shared.nexus_qos import LIMIT_PROBES, QOS_PROBES, SwitchQos, qos_obstacle, qos_of
 from railbed.check.shared.port import no_pfc
 from railbed.model.fix import Fix
 from railbed.probes.nexus import interface
