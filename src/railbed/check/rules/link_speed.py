@@ -11,12 +11,16 @@ rank four times slower in communication, and no error is ever shown. Half duplex
 
 Fix
 ---
-Look for a cable or transceiver of the wrong kind, an unintended breakout, or a speed fixed at one end only. Set
-both ends alike: `ethtool -s IF speed N autoneg off` on the node, `speed N` on the switch port.
+Look for a cable or transceiver of the wrong kind, an unintended breakout, or a speed fixed at one end only. Copper
+cables from 25 Gb/s on negotiate and train their link: `ethtool -s IF autoneg on`, and the same at the switch. Optics
+and active optical cables do not negotiate: `ethtool -s IF speed N autoneg off` on the node, `speed N` on the switch
+port, and the same FEC at both ends (`ethtool --show-fec IF`, `ethtool --set-fec IF encoding rs`), without which the
+link stays down.
 
 Source
 ------
-ethtool(8). The cost of one slow link follows from the ring all-reduce: each link carries 2(n-1)/n of the data.
+ethtool(8); IEEE 802.3, clauses 73 and 110 (25GBASE-CR negotiates). The cost of one slow link follows from the ring
+all-reduce: each link carries 2(n-1)/n of the data.
 """
 
 from __future__ import annotations
