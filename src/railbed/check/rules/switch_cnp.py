@@ -3,7 +3,7 @@
 What
 ----
 The qos policy of the port puts the policy's `cnp_dscp` into a QoS group that is not the no-drop group and whose queue
-has `priority level` in the queuing policy.
+has `priority level` in the queuing policy. As in switch_dscp, a class that matches an access list leaves it unknown.
 
 Why
 ---
@@ -27,7 +27,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from railbed.check.shared import nexus
-from railbed.check.shared.nexus import group_of_dscp, set_group
+from railbed.check.shared.nexus import group_of_dscp, set_group, undecided
 from railbed.check.shared.nexus_counters import slowest_gbps, thresholds_for
 from railbed.check.shared.nexus_qos import QOS_PROBES, SwitchQos, interface_of, no_port, port_name_of, qos_of
 from railbed.model.fix import ConfigStep, Fix
@@ -45,6 +45,9 @@ def judge(port: SwitchPortView) -> Iterator[Judgement]:
         yield no_port(port)
         return
     group, observed = group_of_dscp(qos, port, dscp)
+    if group is None:
+        yield undecided(port, expected, observed)
+        return
     strict = [other for other in qos.strict_groups(qos.egress(port.port.name)) if other != qos.wanted_group]
     if group in strict:
         yield ok(expected=expected, observed=observed)

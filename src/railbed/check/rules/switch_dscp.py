@@ -3,7 +3,8 @@
 What
 ----
 The qos policy of the port (or of the system) has a class that matches the policy's DSCP and sets the QoS group that
-the network-qos policy makes lossless.
+the network-qos policy makes lossless. It is unknown if a class before that one matches an access list, or has several
+lines with `match-all`, which NX-OS 7.x treats as `match-any` on a Nexus 9000.
 
 Why
 ---
@@ -18,8 +19,8 @@ A `class-map type qos match-any` with `match dscp 26`, a `policy-map type qos` t
 
 Source
 ------
-Cisco Nexus 9000 Series NX-OS Quality of Service Configuration Guide, "Configuring Classification";
-nxos_config_roce.py.
+Cisco Nexus 9000 Series NX-OS Quality of Service Configuration Guide, "Configuring Classification" (release 7.x for
+`match-all`); nxos_config_roce.py.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from railbed.check.shared import nexus
-from railbed.check.shared.nexus import group_of_dscp, set_group
+from railbed.check.shared.nexus import group_of_dscp, set_group, undecided
 from railbed.check.shared.nexus_qos import QOS_PROBES, interface_of, no_port, qos_of
 from railbed.check.shared.port import no_lossless
 from railbed.probes.nexus import interface
@@ -44,6 +45,9 @@ def judge(port: SwitchPortView) -> Iterator[Judgement]:
         yield no_port(port)
         return
     group, observed = group_of_dscp(qos, port, dscp)
+    if group is None:
+        yield undecided(port, expected, observed)
+        return
     if group == qos.wanted_group:
         yield ok(expected=expected, observed=observed)
         return

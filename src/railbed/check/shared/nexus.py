@@ -12,6 +12,7 @@ from railbed.check.shared.nexus_counters import Thresholds
 from railbed.check.shared.nexus_qos import HIGHEST_GROUP, SwitchQos, port_name_of
 from railbed.model.fix import Fix, configure_lines
 from railbed.parsing.nexus.qos import PolicyType
+from railbed.rules.judgement import Judgement, unknown
 from railbed.rules.site import SwitchPortView
 
 ROCE_CLASS, CNP_CLASS = "RAILBED-ROCE", "RAILBED-CNP"
@@ -120,9 +121,11 @@ def _priority(qos: SwitchQos) -> str:
     return "    priority" if qos.family == "5000" else "    priority level 1"
 
 
-def group_of_dscp(qos: SwitchQos, port: SwitchPortView, dscp: int) -> tuple[int, str]:
-    """Return the QoS group of a DSCP at a port, and a description of what decides it."""
+def group_of_dscp(qos: SwitchQos, port: SwitchPortView, dscp: int) -> tuple[int | None, str]:
+    """Return the QoS group of a DSCP at a port, and a description of what decides it; None if that is not known."""
     policy = qos.classification(port.port.name)
+    if policy and (undecided := qos.undecided_class(policy, dscp)):
+        return None, f"{policy.name}: class {undecided.name} matches {' and '.join(undecided.matches)}"
     item = qos.class_of_dscp(policy, dscp)
     if item is not None and policy is not None:
         group = item.qos_group or 0
@@ -133,6 +136,16 @@ def group_of_dscp(qos: SwitchQos, port: SwitchPortView, dscp: int) -> tuple[int,
         match for entry in policy.classes if (matched := qos.running.class_map(entry.name)) for match in matched.matches
     ]
     return 0, f"{policy.name} does not match DSCP {dscp}{f', only {named[0]}' if len(named) == 1 else ''}"
+
+
+def undecided(port: SwitchPortView, expected: str, observed: str) -> Judgement:
+    """Return that packets are classified by something that the configuration of QoS does not show."""
+    return unknown(
+        expected=expected,
+        observed=observed,
+        remedy=f"see what it matches (`show access-lists`, `show policy-map interface {port.port.name} type qos`), or "
+        "put `match dscp` into a class of its own before it",
+    )
 
 
 def set_group(qos: SwitchQos, port: SwitchPortView, name: str, dscp: int, group: int) -> tuple[Fix | None, str]:
