@@ -20,7 +20,13 @@ SWITCHES_MISSING = "`railbed discover --switch HOST` adds a switch and its cable
 
 
 def _subjects(scope: Scope, site: Site) -> Iterable[Subject]:
-    return site.cables if scope == "cable" else parts_of_cluster(scope, site)
+    match scope:
+        case "cable":
+            return site.cables
+        case "RDMA port":
+            return (port for node in site.nodes for port in node.rdma_ports)
+        case _:
+            return parts_of_cluster(scope, site)
 
 
 CHECK_BOOK: RuleBook[Site] = RuleBook(

@@ -1,7 +1,7 @@
 """Where the ranks of all nodes meet: usually on the rail of their first ports, else on any network that reaches all.
 
-In a ring of cables no rail reaches every node: ranks then meet on the network that nodes are logged in to, or another
-one that all have addresses in. RDMA still uses the cables.
+In a ring of cables no rail reaches every node, and InfiniBand without IPoIB has no addresses: ranks then meet on the
+network that nodes are logged in to, or another one that all have addresses in. RDMA still uses the rails.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ class MeetingPlace:
 
 
 def meeting_places(cluster: Cluster, facts: Mapping[str, DeviceFacts]) -> dict[str, MeetingPlace]:
-    """Return where the ranks of each node that has ports meet the others; on its first port if nothing reaches all."""
-    nodes = {name: node for name, node in cluster.nodes.items() if node.ports}
-    on_first = {name: _on_rail(node, node.ports[0].rail) for name, node in nodes.items()}
-    if len({node.ports[0].rail for node in nodes.values()}) < 2:
+    """Return where the ranks of each node on a rail meet the others; on its first port if nothing reaches all."""
+    nodes = {name: node for name, node in cluster.nodes.items() if node.rdma_ports}
+    on_first = {name: _on_rail(node, node.ports[0].rail) for name, node in nodes.items() if node.ports}
+    if len(on_first) == len(nodes) and len({place.network for place in on_first.values()}) < 2:
         return on_first
     rails = [rail for rail in cluster.rails if all(_has_rail(node, rail) for node in nodes.values())]
-    if rails:
+    if nodes and rails:
         return {name: _on_rail(node, rails[0]) for name, node in nodes.items()}
     return on_first | _on_another_network(nodes, facts)
 

@@ -89,7 +89,7 @@ def fabric_of(cluster: Cluster, facts: Mapping[str, DeviceFacts]) -> dict[str, N
 
 def without_rdma(cluster: Cluster, fabric: Mapping[str, NodeFabric]) -> str:
     """Return a node that has RDMA in the cluster file and cannot use it; empty if there is none."""
-    promised = (name for name, node in cluster.nodes.items() if any(port.rdma for port in node.ports))
+    promised = (name for name, node in cluster.nodes.items() if any(port.rdma for port in node.rdma_ports))
     return next((name for name in promised if name in fabric and fabric[name].obstacle), "")
 
 

@@ -123,11 +123,13 @@ class Deployment:
 def rank_address(node: Node) -> str | None:
     """Return an address of a node on a rail, by which its ranks meet the others unless a cluster needs another network.
 
-    None if it has none.
+    A node with InfiniBand alone is reached as it is logged in to. None if it has no port.
     """
     if node.ports:
         return str(node.ports[0].address)
-    return LOOPBACK if node.host == LOCAL_HOST else None
+    if node.host == LOCAL_HOST:
+        return LOOPBACK
+    return node.host if node.hcas else None
 
 
 def ranks_by_default(node: Node) -> int:

@@ -80,7 +80,8 @@ def rdma_paths(cluster: Cluster, facts: Mapping[str, DeviceFacts]) -> dict[str, 
     nodes = {name: node for name, node in cluster.nodes.items() if name not in silent}
     versions = roce_versions(cluster, facts)
     ports = {
-        name: [rdma_port(port, facts[name], versions[port.rail]) for port in node.ports] for name, node in nodes.items()
+        name: [rdma_port(port, facts[name], versions[port.rail]) for port in node.rdma_ports]
+        for name, node in nodes.items()
     }
     blocked = {name: obstacle for name in nodes if (obstacle := _node_obstacle(nodes[name], ports[name]))}
     rails = _shared_rails(cluster, ports) or _rails_of_pairs(ports)
@@ -119,10 +120,18 @@ def _path_on(port: Port, devices: RdmaDevices, version: RoceVersion) -> RdmaPath
     if rdma.state not in (None, "ACTIVE"):
         return Obstacle(
             why=f"{port.rdma} port {port.rdma_port} is {rdma.state}",
-            remedy=f"ip link set dev {shlex.quote(port.netdev)} up",
+            remedy="look at its cable and the subnet manager: `railbed check subnet_manager`"
+            if port.is_hca
+            else f"ip link set dev {shlex.quote(port.netdev)} up",
         )
     if rdma.link_layer == "InfiniBand":
         return RdmaPath(port=port, gid=None)
+    if port.is_hca:
+        return Obstacle(
+            why=f"{port.rdma} port {port.rdma_port} is {rdma.link_layer or 'of an unknown link layer'}, not InfiniBand",
+            remedy="write it under `ports` of the cluster file, with its interface and address, or make the port "
+            "InfiniBand (`mlxconfig`, LINK_TYPE)",
+        )
     return _gid_path(port, rdma.gids, version)
 
 
@@ -158,7 +167,7 @@ def _memlock_obstacle(facts: DeviceFacts) -> Obstacle | None:
 
 def _node_obstacle(node: Node, ports: Sequence[RdmaPath | Obstacle]) -> Obstacle | None:
     """Return why a node has no RDMA at all; None if at least one of its ports has it."""
-    if not node.ports:
+    if not node.rdma_ports:
         return Obstacle(why="no port on a rail in the cluster file")
     if any(isinstance(path, RdmaPath) for path in ports):
         return None
@@ -197,7 +206,7 @@ def _no_common_rail(cluster: Cluster, ports: Mapping[str, Sequence[RdmaPath | Ob
     blocked = [
         f"{name}/{port.netdev}: {path.why}"
         for name, paths in ports.items()
-        for port, path in zip(cluster.nodes[name].ports, paths, strict=True)
+        for port, path in zip(cluster.nodes[name].rdma_ports, paths, strict=True)
         if isinstance(path, Obstacle)
     ]
     rails = _usable_rails(ports)

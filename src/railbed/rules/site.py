@@ -90,6 +90,11 @@ class NodeView(DeviceView):
         """Its ports on rails."""
         return (PortView(self, port) for port in self.node.ports)
 
+    @property
+    def rdma_ports(self) -> Iterator[PortView]:
+        """Its ports on rails, and its HCAs without an interface."""
+        return (PortView(self, port) for port in self.node.rdma_ports)
+
 
 @dataclass(frozen=True, slots=True)
 class PortView(JudgedPlace):
@@ -120,7 +125,10 @@ class PortView(JudgedPlace):
 
     @property
     def peers(self) -> list[PortView]:
-        """The ports of other nodes on the same rail."""
+        """The ports of other nodes on the same rail; of an HCA, their HCAs."""
+        if self.port.is_hca:
+            others = (port for node in self.site.nodes if node.name != self.node.name for port in node.rdma_ports)
+            return [port for port in others if port.port.is_hca and port.port.rail == self.port.rail]
         nodes, peers = self.site.nodes_by_name, self.site.cluster.peers(self.node.name, self.port)
         return [PortView(nodes[name], port) for name, port in peers if name in nodes]
 
@@ -335,11 +343,17 @@ class Site:
         return tuple(RailView(self, name, rail, tuple(ports[name])) for name, rail in self.cluster.rails.items())
 
     def count_on_rail(self, rail: str, value_of: Callable[[PortView], V]) -> Mapping[V | None, int]:
-        """Return how many ports of a rail have each value; they are read once, however many of them are compared."""
+        """Return how many ports of a rail have each value; they are read once, however many of them are compared.
+
+        On a rail without an interface, they are its HCAs.
+        """
         if (rail, value_of) not in self._counted:
-            ports = next(view.ports for view in self.rails if view.name == rail)
+            ports = next(view.ports for view in self.rails if view.name == rail) or tuple(self._hcas_on(rail))
             self._counted[rail, value_of] = Counter(_value(port, value_of) for port in ports)
         return self._counted[rail, value_of]
+
+    def _hcas_on(self, rail: str) -> Iterator[PortView]:
+        return (port for node in self.nodes for port in node.rdma_ports if port.port.is_hca and port.port.rail == rail)
 
     def _has_answered(self, device: str) -> bool:
         facts = self.devices.get(device)

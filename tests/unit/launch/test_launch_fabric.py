@@ -13,7 +13,7 @@ from railbed.bench.schedule import make_schedule
 from railbed.bench.site import site_of
 from railbed.bench.suite import Suite
 from railbed.bench.tools import perftest
-from railbed.launch.common_network import meeting_places
+from railbed.launch.common_network import MeetingPlace, meeting_places
 from railbed.launch.fabric import NodeFabric, fabric_environment, fabric_of
 from railbed.model.cluster import Cluster
 from railbed.model.reading import DeviceFacts, DeviceFailure, Known, Output, Unknown
@@ -336,6 +336,39 @@ def test_bench_uses_the_same_gid_and_marks_nothing_that_has_no_mark() -> None:
     command = perftest.client(trial.flows[0].call)
     assert "-x 2" in command
     assert "--tclass" not in command
+
+
+def test_hcas_without_ipoib_are_used_and_ranks_meet_on_another_network() -> None:
+    values_of = {
+        name: {"host": f"10.0.0.{at}", "hcas": [{"rdma": f"mlx5_{hca}", "rail": f"ib{hca}"} for hca in (0, 1)]}
+        for at, name in enumerate("ab", 1)
+    }
+    rails = {"ib0": {"infiniband": True}, "ib1": {"infiniband": True}}
+    wanted = Cluster.model_validate({"name": "ib", "rails": rails, "nodes": values_of})
+    files = "".join(f"mlx5_{n}/ports/1/state:4: ACTIVE\nmlx5_{n}/ports/1/link_layer:InfiniBand\n" for n in (0, 1))
+    facts = facts_of(wanted)
+    for name, own in facts.items():
+        facts[name] = replace(own, readings={**own.readings, "infiniband": (known(infiniband.parse(files)),)})
+    fabric = fabric_of(wanted, facts)
+    assert values(fabric["a"]) == {
+        "NCCL_IB_HCA": "=mlx5_0:1,mlx5_1:1",
+        "NCCL_NET": "IB",
+        "NCCL_IB_TIMEOUT": "20",
+        "NCCL_IB_RETRY_CNT": "7",
+        "NCCL_CROSS_NIC": "0",
+        "NCCL_SOCKET_IFNAME": "=enP7s7",
+        "UCX_NET_DEVICES": "mlx5_0:1,mlx5_1:1",
+        "UCX_TLS": "rc_v,self",
+        "UCX_RC_VERBS_TIMEOUT": "4.3s",
+        "UCX_RC_VERBS_RETRY_COUNT": "7",
+        "UCX_MAX_RNDV_RAILS": "2",
+        "GLOO_SOCKET_IFNAME": "enP7s7",
+        "memlock": "unlimited",
+    }
+    assert fabric["b"].meeting == MeetingPlace(interface="enP7s7", address="10.0.0.2", network="10.0.0.0/24")
+    ethernet = infiniband.parse(files.replace("InfiniBand", "Ethernet"))
+    facts["b"] = replace(facts["b"], readings={**facts["b"].readings, "infiniband": (known(ethernet),)})
+    assert fabric_of(wanted, facts)["b"].obstacle == "mlx5_0 port 1 is Ethernet, not InfiniBand"
 
 
 def test_infiniband_has_neither_gid_nor_traffic_class() -> None:

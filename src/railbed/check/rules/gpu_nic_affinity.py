@@ -109,7 +109,7 @@ def _neighbours_of(port: PortView) -> tuple[str, ...]:
 RULE = Rule(
     name="gpu_nic_affinity",
     title="each RDMA card has a GPU on its socket",
-    scope="port",
+    scope="RDMA port",
     stage="BIOS",
     needs=(gpu.PROBE, gpu_topology.PROBE),
     judge=judge,

@@ -157,7 +157,7 @@ def _by_hand(port: PortView) -> Iterator[HandStep]:
 RULE = Rule(
     name="pcie_bandwidth",
     title="PCIe carries the port's speed",
-    scope="port",
+    scope="RDMA port",
     stage="BIOS",
     needs=(pcie.PROBE, gpu.PROBE, *CARD_PROBES),
     judge=judge,

@@ -95,7 +95,7 @@ def _still(counters: Mapping[str, int]) -> Judgement:
 RULE = Rule(
     name="rdma_errors",
     title="no growing RDMA error counters",
-    scope="port",
+    scope="RDMA port",
     needs=(infiniband_counters.PROBE, rdma_statistic.PROBE),
     judge=judge,
     unless=no_rdma,

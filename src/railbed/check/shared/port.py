@@ -202,7 +202,7 @@ def no_lossless(subject: Governed) -> str:
 
 def rdma_devices(node: NodeView) -> tuple[str, ...]:
     """Return the RDMA devices that the cluster file gives a node."""
-    return tuple(port.rdma for port in node.node.ports if port.rdma)
+    return tuple(port.rdma for port in node.node.rdma_ports if port.rdma)
 
 
 def gpu_obstacle(gpus: Gpus, expected: str) -> Judgement | None:
