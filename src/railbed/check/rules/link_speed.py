@@ -35,6 +35,8 @@ from railbed.rules.judgement import Judgement, fail, ok, skip, unknown, warn
 from railbed.rules.rule import Rule
 from railbed.rules.site import PortView
 
+COPPER, OPTICS = "Direct Attach Copper", "FIBRE"
+NEGOTIATED_FROM_GBPS = 25
 VIRTUAL_DRIVERS = ("virtio_net", "veth", "vmxnet3", "hv_netvsc", "xen_netfront", "gve", "tun", "dummy")
 
 
@@ -52,7 +54,7 @@ def judge(port: PortView) -> Iterator[Judgement]:
     elif settings.speed_mbps is None:
         yield _without_speed(port, expected)
     else:
-        yield _compare(port, wanted, settings.speed_mbps / 1000, expected)
+        yield _compare(port, wanted, settings, settings.speed_mbps / 1000, expected)
 
 
 def _half_duplex(port: PortView, settings: ethtool.EthernetSettings, expected: str) -> Judgement:
@@ -70,16 +72,31 @@ def _half_duplex(port: PortView, settings: ethtool.EthernetSettings, expected: s
     return fail(expected=expected, observed="half duplex", fix=fix)
 
 
-def _compare(port: PortView, wanted: float, speed: float, expected: str) -> Judgement:
+def _compare(
+    port: PortView, wanted: float, settings: ethtool.EthernetSettings, speed: float, expected: str
+) -> Judgement:
     observed = f"{speed:g} Gb/s"
     edit = f"if that is right, {write_at_rail(port, 'speed', f'{speed:g}')}"
     if speed < wanted:
         compare = f"compare the link modes of both ends: `ethtool {shlex.quote(port.port.netdev)}`"
+        compare += _advise_medium(shlex.quote(port.port.netdev), wanted, settings)
         remedy = f"all ports run at this speed: {edit}; else {compare}" if common_value(port, _speed) else compare
         return fail(expected=expected, observed=observed, remedy=remedy)
     if speed > wanted:
         return warn(expected=expected, observed=observed, remedy=edit)
     return ok(expected=expected, observed=observed)
+
+
+def _advise_medium(netdev: str, wanted: float, settings: ethtool.EthernetSettings) -> str:
+    """Return how this medium gets its speed; empty if nothing is known about it, or it is set that way."""
+    if settings.port == COPPER and settings.autoneg is False and wanted >= NEGOTIATED_FROM_GBPS:
+        return f"; copper cables negotiate at {wanted:g} Gb/s: `ethtool -s {netdev} autoneg on`, and so at the switch"
+    if settings.port == OPTICS:
+        return (
+            f"; optics do not negotiate: `ethtool -s {netdev} speed {wanted * 1000:.0f} autoneg off`, the same speed at "
+            f"the switch, and the same FEC at both ends (`ethtool --show-fec {netdev}`)"
+        )
+    return ""
 
 
 def _speed(port: PortView) -> int | None:
