@@ -93,8 +93,8 @@ def _advise_medium(netdev: str, wanted: float, settings: ethtool.EthernetSetting
         return f"; copper cables negotiate at {wanted:g} Gb/s: `ethtool -s {netdev} autoneg on`, and so at the switch"
     if settings.port == OPTICS:
         return (
-            f"; optics do not negotiate: `ethtool -s {netdev} speed {wanted * 1000:.0f} autoneg off`, the same speed at "
-            f"the switch, and the same FEC at both ends (`ethtool --show-fec {netdev}`)"
+            f"; optics do not negotiate: `ethtool -s {netdev} speed {wanted * 1000:.0f} autoneg off`, the same speed "
+            f"at the switch, and the same FEC at both ends (`ethtool --show-fec {netdev}`)"
         )
     return ""
 
