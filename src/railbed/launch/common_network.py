@@ -48,7 +48,9 @@ def _on_rail(node: Node, rail: str) -> MeetingPlace:
 
 def _on_another_network(nodes: Mapping[str, Node], facts: Mapping[str, DeviceFacts]) -> dict[str, MeetingPlace]:
     """Return the nodes' addresses in a network that all which answered have; empty if there is none."""
-    places = {name: list(_addresses(node, facts[name])) for name, node in nodes.items() if _answered(facts.get(name))}
+    places = {
+        name: list(_addresses(node, facts[name])) for name, node in nodes.items() if _has_addresses(facts.get(name))
+    }
     for wanted in next(iter(places.values()), []):
         own = {name: _in_network(there, wanted) for name, there in places.items()}
         shared = {name: place for name, place in own.items() if place}
@@ -58,7 +60,7 @@ def _on_another_network(nodes: Mapping[str, Node], facts: Mapping[str, DeviceFac
     return {}
 
 
-def _answered(facts: DeviceFacts | None) -> bool:
+def _has_addresses(facts: DeviceFacts | None) -> bool:
     return facts is not None and isinstance(facts.read(ip_addr.PROBE), Known)
 
 

@@ -57,7 +57,7 @@ def judge(port: PortView) -> Iterator[Judgement]:
         return
     shown = congestion_of(port)
     if shown is None:
-        yield _notified(port, expected) or not_shown(port, expected, "enable")
+        yield _judge_counters(port, expected) or not_shown(port, expected, "enable")
     elif shown.ofed:
         yield _switches(port, shown.ofed, shown.folder, expected)
     else:
@@ -90,7 +90,7 @@ def _at_work(port: PortView, shown: Congestion, expected: str) -> Judgement:
     """Judge by the counted CNPs, since the driver has no setting to read."""
     evidence = "\n".join(f"{name} {value}" for name, value in shown.inbox.items())
     port.read(infiniband_counters.PROBE)
-    return _notified(port, expected, "mlx5", evidence) or unknown(
+    return _judge_counters(port, expected, "mlx5", evidence) or unknown(
         expected=expected,
         observed="inbox driver: no setting to read, no CNPs counted yet",
         remedy=f"mlxconfig -d {port.port.rdma} query ROCE_CC_PRIO_MASK_P1, or check again after some congestion",
@@ -98,7 +98,7 @@ def _at_work(port: PortView, shown: Congestion, expected: str) -> Judgement:
     )
 
 
-def _notified(port: PortView, expected: str, family: str | None = None, evidence: str = "") -> Judgement | None:
+def _judge_counters(port: PortView, expected: str, family: str | None = None, evidence: str = "") -> Judgement | None:
     """Return that DCQCN is on if the card has sent notifications and obeyed some."""
     facts = port.node.try_read(infiniband_counters.PROBE)
     counters = facts.ports.get(rdma_name(port)) if facts else None

@@ -27,7 +27,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from railbed.check.shared import nexus
-from railbed.check.shared.nexus import group_of_dscp, set_group, undecided
+from railbed.check.shared.nexus import depends_on_packet, group_of_dscp, set_group
 from railbed.check.shared.nexus_counters import slowest_gbps, thresholds_for
 from railbed.check.shared.nexus_qos import QOS_PROBES, SwitchQos, interface_of, no_port, port_name_of, qos_of
 from railbed.model.fix import ConfigStep, Fix
@@ -46,7 +46,7 @@ def judge(port: SwitchPortView) -> Iterator[Judgement]:
         return
     group, observed = group_of_dscp(qos, port, dscp)
     if group is None:
-        yield undecided(port, expected, observed)
+        yield depends_on_packet(port, expected, observed)
         return
     strict = [other for other in qos.strict_groups(qos.egress(port.port.name)) if other != qos.wanted_group]
     if group in strict:

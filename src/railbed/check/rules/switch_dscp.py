@@ -28,7 +28,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from railbed.check.shared import nexus
-from railbed.check.shared.nexus import group_of_dscp, set_group, undecided
+from railbed.check.shared.nexus import depends_on_packet, group_of_dscp, set_group
 from railbed.check.shared.nexus_qos import QOS_PROBES, interface_of, no_port, qos_of
 from railbed.check.shared.port import no_lossless
 from railbed.probes.nexus import interface
@@ -46,7 +46,7 @@ def judge(port: SwitchPortView) -> Iterator[Judgement]:
         return
     group, observed = group_of_dscp(qos, port, dscp)
     if group is None:
-        yield undecided(port, expected, observed)
+        yield depends_on_packet(port, expected, observed)
         return
     if group == qos.wanted_group:
         yield ok(expected=expected, observed=observed)

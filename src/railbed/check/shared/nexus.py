@@ -138,7 +138,7 @@ def group_of_dscp(qos: SwitchQos, port: SwitchPortView, dscp: int) -> tuple[int 
     return 0, f"{policy.name} does not match DSCP {dscp}{f', only {named[0]}' if len(named) == 1 else ''}"
 
 
-def undecided(port: SwitchPortView, expected: str, observed: str) -> Judgement:
+def depends_on_packet(port: SwitchPortView, expected: str, observed: str) -> Judgement:
     """Return that packets are classified by something that the configuration of QoS does not show."""
     return unknown(
         expected=expected,
