@@ -3,7 +3,7 @@
 What
 ----
 The qos policy of the port puts the policy's `cnp_dscp` into a QoS group that is not the no-drop group and whose queue
-has `priority level` in the queuing policy.
+has `priority level` in the queuing policy. As in switch_dscp, a class that matches an access list leaves it unknown.
 
 Why
 ---
@@ -30,7 +30,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from railbed.check.shared import nexus
-from railbed.check.shared.nexus import group_lines, group_of_dscp
+from railbed.check.shared.nexus import depends_on_packet, group_lines, group_of_dscp
 from railbed.check.shared.nexus_counters import slowest_gbps, thresholds_for
 from railbed.check.shared.nexus_qos import (
     LIMIT_PROBES,
@@ -57,6 +57,9 @@ def judge(port: SwitchPortView) -> Iterator[Judgement]:
         yield no_port(port)
         return
     group, observed = group_of_dscp(qos, port, dscp)
+    if group is None:
+        yield depends_on_packet(port, expected, observed)
+        return
     strict = qos.strict_groups(qos.egress(place_of(port)))
     if group in strict and group != qos.wanted_group:
         yield ok(expected=expected, observed=observed)

@@ -3,7 +3,8 @@
 What
 ----
 The qos policy of the port (or of the system) has a class that matches the policy's DSCP and sets the QoS group that
-the network-qos policy makes lossless.
+the network-qos policy makes lossless. It is unknown if a class before that one matches an access list, or has several
+lines with `match-all`, which NX-OS 7.x treats as `match-any` on a Nexus 9000.
 
 Why
 ---
@@ -21,8 +22,9 @@ routed ports), which only a reload changes: without it, no QoS policy of the swi
 
 Source
 ------
-Cisco Nexus 9000 Series NX-OS Quality of Service Configuration Guide, "Configuring Classification", "Using Modular QoS
-CLI" (policies and port-channels) and "Configuring QoS TCAM Carving"; nxos_config_roce.py.
+Cisco Nexus 9000 Series NX-OS Quality of Service Configuration Guide, "Configuring Classification" (release 7.x for
+`match-all`), "Using Modular QoS CLI" (policies and port-channels) and "Configuring QoS TCAM Carving";
+nxos_config_roce.py.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from railbed.check.shared import nexus
-from railbed.check.shared.nexus import group_lines, group_of_dscp
+from railbed.check.shared.nexus import depends_on_packet, group_lines, group_of_dscp
 from railbed.check.shared.nexus_qos import (
     LIMIT_PROBES,
     QOS_PROBES,
@@ -55,6 +57,9 @@ def judge(port: SwitchPortView) -> Iterator[Judgement]:
         yield no_port(port)
         return
     group, observed = group_of_dscp(qos, port, dscp)
+    if group is None:
+        yield depends_on_packet(port, expected, observed)
+        return
     if group == qos.wanted_group:
         yield ok(expected=expected, observed=observed)
         return

@@ -15,16 +15,17 @@ and PFC pauses first; one for 25 Gb/s marks every burst at 400, and the links id
 Fix
 ---
 `random-detect minimum-threshold 150 kbytes maximum-threshold 3000 kbytes drop-probability 7 weight 0 ecn` in the
-queue's class: 150 and 1500 up to 50 Gb/s, 150 and 3000 at 100, 475 and 3000 at 200, 950 and 3000 at 400, or your own
-values in the cluster file. The built-in policy cannot be changed, so a new one takes its place, attached to the port:
-only that port loses packets for a moment, while a change at `system qos` interrupts all ports of the switch. A policy
-of your own is changed where it is in force, if you name this rule.
+queue's class: 60 and 600 at 10 Gb/s, 150 and 1500 from 25 to 50, 150 and 3000 at 100, 475 and 3000 at 200, 950 and
+3000 at 400, or your own values in the cluster file. The built-in policy cannot be changed, so a new one takes its
+place, attached to the port: only that port loses packets for a moment, while a change at `system qos` interrupts all
+ports of the switch. A policy of your own is changed where it is in force, if you name this rule.
 
 Source
 ------
 Cisco Nexus 9000 Series NX-OS Quality of Service Configuration Guide, "Configuring Queuing and Scheduling";
 nxos_config_roce.py (950 and 3000 for 400 Gb/s); Cisco's example for 100 Gb/s (150 and 3000); Azure Local (300 and
-300). The limits of 5 and 250 microseconds are our own: all published values lie between them.
+300); Intel, Ethernet 800 Series flow control guide (PFC must not trigger before ECN). The limits of 5 and 250
+microseconds are our own: all published values lie between them. So is scaling below 25 Gb/s.
 """
 
 from __future__ import annotations

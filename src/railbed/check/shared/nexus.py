@@ -15,6 +15,7 @@ from railbed.check.shared.nexus_qos import HIGHEST_GROUP, SwitchQos, place_of
 from railbed.model.fix import Fix, configure_lines
 from railbed.parsing.nexus.interruption import interruption_of
 from railbed.parsing.nexus.qos import PolicyType
+from railbed.rules.judgement import Judgement, unknown
 from railbed.rules.site import SwitchPortView, SwitchView
 
 ROCE_CLASS, CNP_CLASS = "RAILBED-ROCE", "RAILBED-CNP"
@@ -143,9 +144,11 @@ def _priority(qos: SwitchQos) -> str:
     return "    priority" if qos.family == "5000" else "    priority level 1"
 
 
-def group_of_dscp(qos: SwitchQos, port: SwitchPortView, dscp: int) -> tuple[int, str]:
-    """Return the QoS group of a DSCP at a port, and a description of what decides it."""
+def group_of_dscp(qos: SwitchQos, port: SwitchPortView, dscp: int) -> tuple[int | None, str]:
+    """Return the QoS group of a DSCP at a port, and a description of what decides it; None if that is not known."""
     policy = qos.classification(place_of(port))
+    if policy and (undecided := qos.undecided_class(policy, dscp)):
+        return None, f"{policy.name}: class {undecided.name} matches {' and '.join(undecided.matches)}"
     item = qos.class_of_dscp(policy, dscp)
     if item is not None and policy is not None:
         group = item.qos_group or 0
@@ -156,6 +159,16 @@ def group_of_dscp(qos: SwitchQos, port: SwitchPortView, dscp: int) -> tuple[int,
         match for entry in policy.classes if (matched := qos.running.class_map(entry.name)) for match in matched.matches
     ]
     return 0, f"{policy.name} does not match DSCP {dscp}{f', only {named[0]}' if len(named) == 1 else ''}"
+
+
+def depends_on_packet(port: SwitchPortView, expected: str, observed: str) -> Judgement:
+    """Return that packets are classified by something that the configuration of QoS does not show."""
+    return unknown(
+        expected=expected,
+        observed=observed,
+        remedy=f"see what it matches (`show access-lists`, `show policy-map interface {port.port.name} type qos`), or "
+        "put `match dscp` into a class of its own before it",
+    )
 
 
 def group_lines(qos: SwitchQos, port: SwitchPortView, name: str, dscp: int, group: int) -> tuple[tuple[str, ...], str]:

@@ -15,17 +15,22 @@ from railbed.model.cluster import Policy
 from railbed.model.probe import Probe
 from railbed.parsing.nexus.answer import find_port
 from railbed.parsing.nexus.qos import ClassMap, PolicyClass, PolicyMap, PolicyType
-from railbed.probes.nexus import class_map, interface, policy_system, port_channel, running_qos, tcam
+from railbed.probes.nexus import class_map, interface, policy_system, port_channel, running_qos, tcam, version
 from railbed.probes.nexus.interface import SwitchInterface
 from railbed.probes.nexus.policy_system import SystemPolicies
 from railbed.probes.nexus.running_qos import PortQos, RunningQos
 from railbed.rules.judgement import Judgement, skip
 from railbed.rules.site import SwitchPortView, SwitchView
 
-QOS_PROBES: tuple[Probe[Any], ...] = (running_qos.PROBE, policy_system.PROBE, class_map.PROBE, port_channel.PROBE)
+QOS_PROBES: tuple[Probe[Any], ...] = (
+    *(running_qos.PROBE, policy_system.PROBE, class_map.PROBE),
+    *(port_channel.PROBE, version.PROBE),
+)
 """What `qos_of` and `place_of` read: part of `needs` of every rule that calls them."""
 Family = Literal["8q", "4q", "5000"]
 """Eight or four queues with classes of fixed names, or a Nexus 5000, whose classes are the user's own."""
+MATCH_ANY_RELEASE = "7."
+"""Its guide for the Nexus 9000: `match-all` yields the same results as `match-any`."""
 HIGHEST_GROUP: dict[Family, int] = {"8q": 7, "4q": 3, "5000": 5}
 FCOE = "class-fcoe"
 JudgePort = Callable[[SwitchPortView], Iterator[Judgement]]
@@ -39,6 +44,8 @@ class SwitchQos:
     running: RunningQos
     system: SystemPolicies
     class_maps: tuple[ClassMap, ...]
+    release: str | None = None
+    """Release of NX-OS; None if it was not read."""
 
     @property
     def family(self) -> Family:
@@ -123,13 +130,31 @@ class SwitchQos:
         name = self.port(port).policies.get("queuing output")
         return self.running.policy(name, "queuing") if name else self.system.queuing_output
 
+    @property
+    def narrows(self) -> bool | None:
+        """Whether all lines of a `match-all` class have to match; None if the guide of the release is not known."""
+        if self.family == "5000":
+            return True
+        return False if (self.release or "").startswith(MATCH_ANY_RELEASE) else None
+
     def class_of_dscp(self, policy: PolicyMap | None, dscp: int) -> PolicyClass | None:
-        """Return the first class of a policy that matches a DSCP."""
+        """Return the first class of a policy that matches all packets of a DSCP."""
+        return next((item for item, includes in self._classes_of(policy, dscp) if includes), None)
+
+    def undecided_class(self, policy: PolicyMap | None, dscp: int) -> ClassMap | None:
+        """Return a class tried before that one that may match as well, and sets another group; None if none does."""
+        certain = self.class_of_dscp(policy, dscp)
+        for item, includes in self._classes_of(policy, dscp):
+            if includes:
+                return None
+            if includes is None and (certain is None or certain.qos_group != item.qos_group):
+                return self.running.class_map(item.name)
+        return None
+
+    def _classes_of(self, policy: PolicyMap | None, dscp: int) -> Iterator[tuple[PolicyClass, bool | None]]:
         for item in policy.classes if policy else ():
             matched = self.running.class_map(item.name)
-            if matched and dscp in matched.dscps:
-                return item
-        return None
+            yield item, matched.includes(dscp, conjunctive=self.narrows) if matched else False
 
     def queue_of(self, policy: PolicyMap | None, group: int) -> PolicyClass | None:
         """Return what a queuing policy does with a QoS group."""
@@ -150,6 +175,7 @@ def qos_of(switch: SwitchView) -> SwitchQos:
         running=switch.read(running_qos.PROBE),
         system=switch.read(policy_system.PROBE),
         class_maps=switch.read(class_map.PROBE).class_maps,
+        release=release.release if (release := switch.try_read(version.PROBE)) else None,
     )
 
 
