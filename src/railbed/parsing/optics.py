@@ -21,7 +21,7 @@ POWER = re.compile(r"(-?[\d.]+|-?inf|nan) mW(?: / (-?[\d.]+|-?inf|nan) dBm)?", r
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OpticalLane:
+class LaneLight:
     """One lane of a module; a value that it does not measure is None."""
 
     rx_dbm: float | None = None
@@ -40,7 +40,7 @@ class OpticalModule:
     vendor: str | None = None
     part: str | None = None
     serial: str | None = None
-    lanes: tuple[OpticalLane, ...] = ()
+    lanes: tuple[LaneLight, ...] = ()
     """Empty if the module measures nothing, as copper cables do."""
     limits: dict[str, float] = field(default_factory=dict)
     """The module's own limits in dBm, by name: `rx_low_alarm`, `rx_low_warning`, `tx_high_warning`, …"""
@@ -76,10 +76,10 @@ def lanes_of(
     tx: Mapping[int, float | None],
     bias: Mapping[int, float | None],
     flags: Mapping[int, Iterable[str]],
-) -> tuple[OpticalLane, ...]:
+) -> tuple[LaneLight, ...]:
     """Return the lanes in order, from the values that each of them has by number."""
     return tuple(
-        OpticalLane(
+        LaneLight(
             rx_dbm=rx.get(lane), tx_dbm=tx.get(lane), bias_ma=bias.get(lane), flags=tuple(sorted(flags.get(lane, ())))
         )
         for lane in sorted({*rx, *tx, *bias, *flags})

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
-from railbed.parsing.ports import answers, for_each_interface
-from railbed.parsing.text import Fields, integer, json_list
+from railbed.parsing.ports import for_each_interface
+from railbed.parsing.text import Fields, integer, json_list, sections
 
 CONFIGURED = re.compile(r"(?:Supported/)?Configured FEC encodings?:(.*)")
 ACTIVE = re.compile(r"Active FEC encodings?:(.*)")
+TITLE = re.compile(r"FEC parameters for (\S+):")
 COUNTER = re.compile(r"(corrected_blocks|uncorrectable_blocks|corrected_bits):\s*(\d+)\b.*", re.ASCII)
 
 
@@ -39,16 +40,32 @@ def parse(text: str) -> Fec:
     """Read the text of one or many interfaces, or ethtool's JSON; histograms and lanes are not needed."""
     if text.lstrip().startswith("["):
         return Fec(interfaces=dict(_of_json(text)))
-    interfaces = {name: _settings(lines) for name, lines in answers(text)}
+    if not text.strip():
+        raise ParseError("nothing was printed")
+    interfaces = {name: _settings(lines) for name, lines in _by_interface(text)}
     if interfaces.get("") == FecSettings():
         raise ParseError("no FEC encoding", line=text.strip().split("\n", 1)[0])
     return Fec(interfaces=interfaces)
 
 
+def _by_interface(text: str) -> Iterator[tuple[str, list[str]]]:
+    """Yield each interface with its lines; saved without our header, a title names it."""
+    for section, body in sections(text):
+        name, lines = section, list[str]()
+        for line in map(str.strip, body.split("\n")):
+            if not section and (title := TITLE.fullmatch(line)):
+                if name:
+                    yield name, lines
+                name, lines = title[1], []
+            else:
+                lines.append(line)
+        yield name, lines
+
+
 def _settings(lines: list[str]) -> FecSettings:
     encodings: dict[str, tuple[str, ...]] = {}
     counters: dict[str, int] = {}
-    for line in map(str.strip, lines):
+    for line in lines:
         if match := CONFIGURED.fullmatch(line):
             encodings["configured"] = tuple(match[1].split())
         elif match := ACTIVE.fullmatch(line):

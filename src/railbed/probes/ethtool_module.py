@@ -16,8 +16,7 @@ from railbed.errors import ParseError
 from railbed.model.cluster import Cluster
 from railbed.model.probe import Probe
 from railbed.parsing.optics import OpticalModule, dbm_of, lanes_of, power_in_dbm
-from railbed.parsing.ports import answers
-from railbed.parsing.text import SECTION
+from railbed.parsing.text import SECTION, sections
 
 CHANNEL = re.compile(r"channel (\d{1,2})\)", re.ASCII)
 AMPERE = re.compile(r"(\d{1,6}(?:\.\d{1,6})?) mA", re.ASCII)
@@ -80,9 +79,9 @@ def parse(text: str) -> PluggedModules:
     if text.lstrip().startswith(("[", "{")):
         return PluggedModules(interfaces=_of_json(text))
     interfaces = {}
-    for name, lines in answers(text) if text.strip() else ():
+    for name, body in sections(text) if text.strip() else ():
         draft = _Draft()
-        for line in lines:
+        for line in body.split("\n"):
             key, _, value = line.partition(":")
             _add(draft, key.strip().lower(), value.strip())
         if draft.is_module:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
 from railbed.parsing.nexus.answer import port_name, read_object, require, rows, value_of
-from railbed.parsing.optics import OpticalLane, OpticalModule
+from railbed.parsing.optics import LaneLight, OpticalModule
 from railbed.parsing.text import Fields, number
 
 PORT = re.compile(r"[A-Za-z][A-Za-z-]*\d[\d/.]*", re.ASCII)
@@ -46,7 +46,7 @@ class _Draft:
 
     is_present: bool = False
     names: dict[str, str] = field(default_factory=dict)
-    lanes: list[OpticalLane] = field(default_factory=list)
+    lanes: list[LaneLight] = field(default_factory=list)
     limits: dict[str, float] = field(default_factory=dict)
     rx: float | None = None
     tx: float | None = None
@@ -57,7 +57,7 @@ class _Draft:
     def end_lane(self) -> None:
         """Close the lane whose values came last."""
         if self.has_values:
-            lane = OpticalLane(rx_dbm=self.rx, tx_dbm=self.tx, bias_ma=self.bias, flags=tuple(sorted(self.flags)))
+            lane = LaneLight(rx_dbm=self.rx, tx_dbm=self.tx, bias_ma=self.bias, flags=tuple(sorted(self.flags)))
             self.lanes.append(lane)
         self.rx = self.tx = self.bias = None
         self.flags, self.has_values = [], False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from railbed.check.shared.port import some
-from railbed.parsing.optics import OpticalLane, OpticalModule
+from railbed.parsing.optics import LaneLight, OpticalModule
 from railbed.rules.judgement import Judgement, fail, ok, skip, warn
 
 EXPECTED = "light within the module's own limits"
@@ -55,14 +55,14 @@ def _judge_power(module: OpticalModule, evidence: str) -> Judgement:
     return ok(expected=EXPECTED, observed=_describe(module.lanes), evidence=evidence)
 
 
-def _is_dark(lane: OpticalLane, module: OpticalModule, *, up: bool) -> bool:
+def _is_dark(lane: LaneLight, module: OpticalModule, *, up: bool) -> bool:
     if lane.rx_dbm is None:
         # Some switches write N/A for a power that is too low to be measured, others for one that they do not measure.
         return LOSS in lane.flags or ("rx_low_alarm" in module.limits and not up)
     return lane.rx_dbm <= DARK or LOSS in lane.flags
 
 
-def _is_off(lane: OpticalLane) -> bool:
+def _is_off(lane: LaneLight) -> bool:
     return lane.bias_ma == 0 or (lane.tx_dbm is not None and lane.tx_dbm <= DARK)
 
 
@@ -90,7 +90,7 @@ def _worst(direction: str, power: float | None, flags: Iterable[str], limits: di
     return ""
 
 
-def _describe(lanes: Iterable[OpticalLane]) -> str:
+def _describe(lanes: Iterable[LaneLight]) -> str:
     texts = []
     for name, values in (
         ("receives", [lane.rx_dbm for lane in lanes if lane.rx_dbm is not None]),
