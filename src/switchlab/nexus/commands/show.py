@@ -73,6 +73,7 @@ PORT_TABLES: tuple[tuple[str, Reader, tuple[str, ...]], ...] = (
     ("", interfaces.show_interface, ("n9k", "n5k")),
     ("status", interfaces.show_status, ("n9k", "n5k")),
     ("transceiver", interfaces.show_transceivers, ("n9k", "n5k")),
+    ("transceiver details", interfaces.show_transceiver_details, ("n9k", "n5k")),
     ("counters", counters.show_counters, ("n9k", "n5k")),
     ("counters errors", counters.show_errors, ("n9k", "n5k")),
     ("priority-flow-control", pfc.show_pfc, ("n9k", "n5k")),

@@ -274,7 +274,7 @@ def show_brief(switch: Switch) -> Shown:
     return Shown("\n".join(["", *lines]) + "\n", table("interface", rows))
 
 
-def show_transceivers(switch: Switch, names: Sequence[str] = ()) -> Shown:
+def show_transceivers(switch: Switch, names: Sequence[str] = (), diagnostics: str = "") -> Shown:
     text, rows = "", list[Row]()
     for interface in select_interfaces(switch, names):
         if interface.kind != "ethernet":
@@ -298,7 +298,7 @@ def show_transceivers(switch: Switch, names: Sequence[str] = ()) -> Shown:
     cisco id is 17
     cisco extended id number is 16
 
-"""
+{diagnostics}"""
         row: Row = {
             "interface": interface.name,
             "sfp": "present",
@@ -308,3 +308,8 @@ def show_transceivers(switch: Switch, names: Sequence[str] = ()) -> Shown:
         }
         rows.append(row | {"rev": "A", "serialnum": number, "nom_bitrate": bitrate, "len_cu": 3, "ciscoid": "17"})
     return Shown(text, table("interface", rows))
+
+
+def show_transceiver_details(switch: Switch, names: Sequence[str] = ()) -> Shown:
+    """The same cables: copper has no diagnostics."""
+    return show_transceivers(switch, names, "DOM is not supported\n\n")
