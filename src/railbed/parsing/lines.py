@@ -1,0 +1,135 @@
+"""The lines of an output, without what a terminal adds, and those that its parser does not know.
+
+Releases add lines, and people save more than the output: a prompt with the command, pager lines, banners, warnings. What
+has a form of its own is left out here; any other line that a parser does not know it passes to `unknown`, and goes on.
+Such lines end up in the facts (`TextFacts.not_understood`). Only an output without a single line that the parser knows
+is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from railbed.errors import ParseError
+from railbed.parsing.text import SECTION
+
+LINE_CHARS = 160
+ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+PAGER = re.compile(r"\s*<?-+ ?more ?-+>?(?: ?\(.*\))?\s*", re.IGNORECASE)
+PAGER_BEFORE = re.compile(r"^<?-+ ?more ?-+>?(?: ?\(\d+%\))?(?=\S)", re.IGNORECASE)
+RULER = re.compile(r"[-=+|*#~_\s]*+")
+COMMAND = r"(?:\s*|\s?[a-z./].*)"
+PROMPT = re.compile(
+    rf"\s*+(?:\[\w[\w.-]*@[\w.-]+[^\]]*\][#$]|\w[\w.-]*@[\w.-]+:[^#$%>]*[#$%>]|[A-Za-z][\w.-]*(?:\([\w-]+\))?[#>]){COMMAND}"
+)
+"""`switch# show …`, `switch(config-if)#`, `root@node1:~# ethtool …`, `[root@node1 ~]# …`."""
+BARE_PROMPT = re.compile(r"[$#] .*")
+ECHO = re.compile(r"\s*show [a-z].*")
+NOTICE = re.compile(r"\s*\W{0,4}\s?(?:warning|note|notice|last login)\b:?.*", re.IGNORECASE)
+LOG = re.compile(r"(?:\S+ )*?%[A-Z][A-Z0-9_]*-(?:[A-Z0-9_]+-)*[0-7]-[A-Z0-9_]+:.*")
+"""A message of the switch's log that was printed in between."""
+NOISE = (RULER, PAGER, PROMPT, BARE_PROMPT, ECHO, NOTICE, LOG)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextFacts:
+    """Base of facts that are read from lines of text."""
+
+    not_understood: tuple[str, ...] = field(default=(), compare=False)
+    """Lines of the output that the parser does not know; no fact depends on them."""
+
+
+class Lines:
+    """The lines of an output, or of a section of it; its sections share the lines that are not understood."""
+
+    def __init__(self, text: str, *, unknown: list[str] | None = None) -> None:
+        self.text = text
+        self._unknown = [] if unknown is None else unknown
+        self._known = 0
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield the lines that are not blank, with their indentation, except what surrounds an output."""
+        for line in plain_lines(self.text):
+            if not any(form.fullmatch(line) for form in NOISE):
+                self._known += 1
+                yield line
+
+    def unknown(self, line: str) -> None:
+        """Keep a line that the parser does not know."""
+        self._known -= 1
+        self._unknown.append(line.strip()[:LINE_CHARS])
+
+    @contextmanager
+    def reading(self, line: str) -> Iterator[None]:
+        """Keep the line if reading it raises a ParseError."""
+        try:
+            yield
+        except ParseError:
+            self.unknown(line)
+
+    @property
+    def not_understood(self) -> tuple[str, ...]:
+        """The lines that the parser does not know."""
+        return tuple(self._unknown)
+
+    def require(self, content: Any, expected: str) -> None:  # noqa: ANN401  (only whether there is any)
+        """Refuse an output in which the parser found nothing that it reads."""
+        if not content:
+            first = self._unknown[0] if self._unknown else self.text.strip()[:LINE_CHARS]
+            raise ParseError(expected, line=first)
+
+    def require_known(self, expected: str) -> None:
+        """Refuse an output that has lines, but none that the parser knows."""
+        if self._unknown and not self._known:
+            raise ParseError(expected, line=self._unknown[0])
+
+    def sections(self) -> Iterator[tuple[str, Lines]]:
+        """Yield (name, lines) for each `==> name <==` section; text without any header is one section without a name.
+
+        So a parser accepts both the output of our command for all devices and a person's saved output for one device.
+        """
+        headers = list(SECTION.finditer(self.text))
+        if not headers:
+            yield "", self
+            return
+        for line in Lines(self.text[: headers[0].start()]):
+            self.unknown(line)
+            self._known += 1
+        for header, following in zip(headers, [*headers[1:], None], strict=True):
+            body = self.text[header.end() : following.start() if following else len(self.text)]
+            yield header.group(1), Lines(body.strip("\n"), unknown=self._unknown)
+
+
+def plain_lines(text: str) -> Iterator[str]:
+    """Yield the lines as a terminal would show them: without escape sequences, pager, and what was overwritten."""
+    if "\x1b" in text:
+        text = ESCAPE.sub("", text)
+    if "\r" in text and "\n" not in text:
+        text = text.replace("\r", "\n")
+    for line in text.split("\n"):
+        shown = line.rstrip("\r")
+        if "\x08" in shown or "\r" in shown:
+            shown = _overwritten(shown)
+        if "ore" in shown and not PAGER.fullmatch(shown):
+            shown = PAGER_BEFORE.sub("", shown)
+        if shown.strip():
+            yield shown.rstrip()
+
+
+def _overwritten(line: str) -> str:
+    """Return what a line shows after backspaces and carriage returns."""
+    cells: list[str] = []
+    at = 0
+    for character in line:
+        if character == "\x08":
+            at = max(0, at - 1)
+        elif character == "\r":
+            at = 0
+        else:
+            cells[at : at + 1] = [character]
+            at += 1
+    return "".join(cells)
