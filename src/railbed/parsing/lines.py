@@ -1,8 +1,8 @@
 """The lines of an output, without what a terminal adds, and those that its parser does not know.
 
-Releases add lines, and people save more than the output: a prompt with the command, pager lines, banners, warnings. What
-has a form of its own is left out here; any other line that a parser does not know it passes to `unknown`, and goes on.
-Such lines end up in the facts (`TextFacts.not_understood`). Only an output without a single line that the parser knows
+Releases add lines, and people save more than the output: a prompt with the command, pager lines, banners, warnings.
+What has a form of its own is left out here; any other line that a parser does not know it passes to `unknown`, and
+goes on. Such lines end up in the facts (`TextFacts.not_understood`). Only an output without a single line that the parser knows
 is refused.
 """
 
@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 
 from railbed.errors import ParseError
 from railbed.parsing.text import SECTION
@@ -43,25 +43,32 @@ class TextFacts:
     """Lines of the output that the parser does not know; no fact depends on them."""
 
 
+@dataclass(slots=True)
+class _Tally:
+    """What has become of the lines of an output."""
+
+    known: int = 0
+    unknown: list[str] = field(default_factory=list)
+
+
 class Lines:
     """The lines of an output, or of a section of it; its sections share the lines that are not understood."""
 
-    def __init__(self, text: str, *, unknown: list[str] | None = None) -> None:
+    def __init__(self, text: str, *, tally: _Tally | None = None) -> None:
         self.text = text
-        self._unknown = [] if unknown is None else unknown
-        self._known = 0
+        self._tally = tally or _Tally()
 
     def __iter__(self) -> Iterator[str]:
         """Yield the lines that are not blank, with their indentation, except what surrounds an output."""
         for line in plain_lines(self.text):
             if not any(form.fullmatch(line) for form in NOISE):
-                self._known += 1
+                self._tally.known += 1
                 yield line
 
     def unknown(self, line: str) -> None:
         """Keep a line that the parser does not know."""
-        self._known -= 1
-        self._unknown.append(line.strip()[:LINE_CHARS])
+        self._tally.known -= 1
+        self._tally.unknown.append(line.strip()[:LINE_CHARS])
 
     @contextmanager
     def reading(self, line: str) -> Iterator[None]:
@@ -74,18 +81,36 @@ class Lines:
     @property
     def not_understood(self) -> tuple[str, ...]:
         """The lines that the parser does not know."""
-        return tuple(self._unknown)
+        return tuple(self._tally.unknown)
+
+    def within(self, text: str) -> Lines:
+        """Return a part of the output; it shares the lines that are not understood."""
+        return Lines(text, tally=self._tally)
+
+    def first(self, form: re.Pattern[str]) -> re.Match[str] | None:
+        """Return the first line that has a form; all other lines are kept."""
+        first: re.Match[str] | None = None
+        for line in self:
+            match = None if first else form.fullmatch(line.strip())
+            first = first or match
+            if not match:
+                self.unknown(line)
+        return first
 
     def require(self, content: Any, expected: str) -> None:  # noqa: ANN401  (only whether there is any)
-        """Refuse an output in which the parser found nothing that it reads."""
+        """Refuse an output in which the parser first nothing that it reads."""
         if not content:
-            first = self._unknown[0] if self._unknown else self.text.strip()[:LINE_CHARS]
-            raise ParseError(expected, line=first)
+            self.refuse(expected)
+
+    def refuse(self, expected: str) -> NoReturn:
+        """Refuse the output, with the first line that is not understood."""
+        first = self._tally.unknown[0] if self._tally.unknown else self.text.strip().partition("\n")[0]
+        raise ParseError(expected, line=first)
 
     def require_known(self, expected: str) -> None:
         """Refuse an output that has lines, but none that the parser knows."""
-        if self._unknown and not self._known:
-            raise ParseError(expected, line=self._unknown[0])
+        if self._tally.unknown and self._tally.known <= 0:
+            raise ParseError(expected, line=self._tally.unknown[0])
 
     def sections(self) -> Iterator[tuple[str, Lines]]:
         """Yield (name, lines) for each `==> name <==` section; text without any header is one section without a name.
@@ -96,12 +121,11 @@ class Lines:
         if not headers:
             yield "", self
             return
-        for line in Lines(self.text[: headers[0].start()]):
+        for line in self.within(self.text[: headers[0].start()]):
             self.unknown(line)
-            self._known += 1
         for header, following in zip(headers, [*headers[1:], None], strict=True):
             body = self.text[header.end() : following.start() if following else len(self.text)]
-            yield header.group(1), Lines(body.strip("\n"), unknown=self._unknown)
+            yield header.group(1), self.within(body.strip("\n"))
 
 
 def plain_lines(text: str) -> Iterator[str]:

@@ -42,7 +42,10 @@ def _of_json(fields: Fields) -> Iterator[ClassMap]:
     for row in rows(fields, "cmap"):
         entries = [*rows(row, "match"), row]
         matches = [
-            match_of(f"{word} {value}") for entry in entries for key, word in MATCHES.items() if (value := value_of(entry, key))
+            match_of(f"{word} {value}")
+            for entry in entries
+            for key, word in MATCHES.items()
+            if (value := value_of(entry, key))
         ]
         yield ClassMap(
             type=policy_type(value_of(row, "xqos-or-q") or "network-qos"),

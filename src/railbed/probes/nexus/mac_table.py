@@ -74,7 +74,7 @@ def _of_text(lines: Lines) -> Iterator[MacEntry]:
 def _port(cells: str) -> str:
     """Return the port after age, security and notification; some ports are several words, as `vPC Peer-Link`."""
     match = FLAGS.fullmatch(cells)
-    return port_name(match["port"] if match else cells.split()[-1])
+    return port_name(match["port"] if match else cells.rsplit(maxsplit=1)[-1])
 
 
 def _address(text: str) -> str:

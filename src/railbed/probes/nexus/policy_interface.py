@@ -31,7 +31,8 @@ def parse(text: str) -> InterfacePolicies:
     lines = Lines(text)
     for attachment in attachments_of_text(lines):
         if attachment.port:
-            ports.setdefault(attachment.port, {})[f"{attachment.policy.type} {attachment.direction}"] = attachment.policy
+            place = f"{attachment.policy.type} {attachment.direction}"
+            ports.setdefault(attachment.port, {})[place] = attachment.policy
     lines.require(ports, "no port with a policy")
     return InterfacePolicies(
         ports={name: PortPolicies(policies=policies) for name, policies in ports.items()},

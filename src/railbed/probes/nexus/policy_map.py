@@ -23,7 +23,8 @@ def parse(text: str) -> Policies:
     fields, lines = read_object(text), Lines(text)
     attachments = attachments_of_json(fields) if fields else attachments_of_text(lines)
     lines.require(attachments, "no policy, not even a built-in one")
-    return Policies(policies=tuple(attachment.policy for attachment in attachments), not_understood=lines.not_understood)
+    policies = tuple(attachment.policy for attachment in attachments)
+    return Policies(policies=policies, not_understood=lines.not_understood)
 
 
 PROBE = Probe(

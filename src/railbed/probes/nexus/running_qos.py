@@ -24,7 +24,7 @@ PLAIN_SERVICE_POLICY = re.compile(r"service-policy input (?P<name>\S+)")
 INTERFACE = re.compile(r"interface (?P<names>[A-Za-z-]+\d.*)", re.IGNORECASE)
 COMMAND = re.compile(r"(?:[a-z][a-z0-9-]*+|\d++)(?: .*)?")
 """A line of a configuration, as opposed to a banner."""
-HEAD = re.compile(r"(?:version|class-map|policy-map|system qos|interface|hostname|feature|priority-flow-control|vdc) ?\b")
+HEAD = re.compile(r"(?:version|class-map|policy-map|system qos|interface|hostname|feature|priority-flow-control)\b")
 WITH_LINES = re.compile(r"class-map|policy-map|system qos|interface")
 BELOW = re.compile(
     r"class |match |set |mtu |pause|bandwidth |priority|random-detect|service-policy|description|queue-limit|shape |no "
