@@ -12,6 +12,7 @@ from railbed.parsing.text import integer, json_value
 
 COMPLAINT = re.compile(
     r"(?:Attribute read|RTNETLINK answers|Error): (.+)|(Attribute not found)\b.*|((?:Cannot find device|Wrong len)\b.*)"
+    r"|((?:Object|Command) .* is unknown.*)|(\S*sh: .*)"
 )
 CONTINUED = re.compile(r"\w+:\S+(?:\s+\w+:\S+)*+")
 """A line that a terminal or a mail wrapped: pairs of the map before it."""
@@ -96,19 +97,24 @@ def read_interfaces(lines: Lines, keywords: Collection[str]) -> tuple[dict[str, 
     if not lines.text.strip():
         return interfaces, refused
     for name, part in lines.sections():
-        if part.text.lstrip().startswith(("{", "[")):
-            interfaces[name] = Words(_from_json(part.text, keywords))
+        if part.json:
+            interfaces[name] = Words(_from_json(part.json, keywords))
             continue
         body = list(part)
         complaint = next(filter(None, (COMPLAINT.fullmatch(line.strip()) for line in body)), None)
+        if complaint and not name and (complaint[4] or complaint[5]):
+            lines.refuse("not an output of dcb")
         if complaint:
             refused[name] = next(filter(None, complaint.groups())).strip()
             for line in body:
                 if not COMPLAINT.fullmatch(line.strip()):
                     part.unknown(line)
         else:
-            interfaces[name] = Words(_from_text(body, keywords, part))
-    lines.require_known("not an output of dcb")
+            words = _from_text(body, keywords, part)
+            if name or words or not body:
+                interfaces[name] = Words(words)
+    if not interfaces and not refused:
+        lines.require_known("not an output of dcb")
     return interfaces, refused
 
 

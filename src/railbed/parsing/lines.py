@@ -2,8 +2,8 @@
 
 Releases add lines, and people save more than the output: a prompt with the command, pager lines, banners, warnings.
 What has a form of its own is left out here; any other line that a parser does not know it passes to `unknown`, and
-goes on. Such lines end up in the facts (`TextFacts.not_understood`). Only an output without a single line that the parser knows
-is refused.
+goes on. Such lines end up in the facts (`TextFacts.not_understood`). Only an output that has nothing of what the parser
+reads is refused.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PAGER_BEFORE = re.compile(r"^<?-+ ?more ?-+>?(?: ?\(\d+%\))?(?=\S)", re.IGNORECA
 RULER = re.compile(r"[-=+|*#~_\s]*+")
 COMMAND = r"(?:\s*|\s?[a-z./].*)"
 PROMPT = re.compile(
-    rf"\s*+(?:\[\w[\w.-]*@[\w.-]+[^\]]*\][#$]|\w[\w.-]*@[\w.-]+:[^#$%>]*[#$%>]|[A-Za-z][\w.-]*(?:\([\w-]+\))?[#>]){COMMAND}"
+    rf"\s*+(?:\[\w[\w.-]*@[\w.-]+[^\]]*\][#$]|\w[\w.-]*@[\w.-]+:[^#$>\s]*\s?[#$>]|[A-Za-z][\w.-]*(?:\([\w-]+\))?[#>]){COMMAND}"
 )
 """`switch# show …`, `switch(config-if)#`, `root@node1:~# ethtool …`, `[root@node1 ~]# …`."""
 BARE_PROMPT = re.compile(r"[$#] .*")
@@ -61,14 +61,30 @@ class Lines:
     def __iter__(self) -> Iterator[str]:
         """Yield the lines that are not blank, with their indentation, except what surrounds an output."""
         for line in plain_lines(self.text):
-            if not any(form.fullmatch(line) for form in NOISE):
+            if not is_noise(line):
                 self._tally.known += 1
                 yield line
+
+    @property
+    def json(self) -> str:
+        """The JSON of the output, without what surrounds it; empty if the output is text."""
+        begun = 0
+        for line in self.text.split("\n"):
+            if line.strip() and not is_noise(line.rstrip("\r")):
+                break
+            begun += len(line) + 1
+        body = self.text[begun:].lstrip()
+        return body[: max(body.rfind("}"), body.rfind("]")) + 1] or body if body.startswith(("{", "[")) else ""
 
     def unknown(self, line: str) -> None:
         """Keep a line that the parser does not know."""
         self._tally.known -= 1
         self._tally.unknown.append(line.strip()[:LINE_CHARS])
+
+    def unknown_part(self, text: str) -> None:
+        """Keep what the parser does not know of a line that it knows."""
+        self.unknown(text)
+        self._tally.known += 1
 
     @contextmanager
     def reading(self, line: str) -> Iterator[None]:
@@ -126,6 +142,11 @@ class Lines:
         for header, following in zip(headers, [*headers[1:], None], strict=True):
             body = self.text[header.end() : following.start() if following else len(self.text)]
             yield header.group(1), self.within(body.strip("\n"))
+
+
+def is_noise(line: str) -> bool:
+    """Whether a line is one that a terminal, a person or a switch's log adds to an output."""
+    return any(form.fullmatch(line) for form in NOISE)
 
 
 def plain_lines(text: str) -> Iterator[str]:

@@ -97,7 +97,7 @@ def _kinds(lines: Lines) -> list[dict[str, str]]:
 
 
 def _pairs(lines: Lines) -> Iterator[tuple[str, str]]:
-    return _json_pairs(lines.text) if lines.text.lstrip().startswith("{") else _text_pairs(lines)
+    return _json_pairs(lines.json) if lines.json else _text_pairs(lines)
 
 
 def _json_pairs(text: str) -> Iterator[tuple[str, str]]:

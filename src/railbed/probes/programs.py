@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from railbed.errors import ParseError
 from railbed.model.probe import Probe
+from railbed.parsing.lines import Lines, TextFacts
 
 PROGRAMS = (
     *("ethtool", "ping", "ip", "iperf3", "sockperf", "fio"),
@@ -15,7 +15,7 @@ MANAGERS = ("apt-get", "dnf")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Programs:
+class Programs(TextFacts):
     """The programs that were looked for."""
 
     missing: tuple[str, ...]
@@ -25,19 +25,23 @@ class Programs:
 
 def parse(text: str) -> Programs:
     """Read one word for each program, `name` or `-name` if it is missing; `manager NAME` comes last."""
-    words = text.split()
-    if "manager" not in words:
-        raise ParseError("no manager", line=text.strip()[:80])
-    end = words.index("manager")
-    programs, managers = words[:end], words[end + 1 :]
-    for word in programs:
-        if word.removeprefix("-") not in PROGRAMS:
-            raise ParseError("expected the name of a program", line=word)
-    if len(managers) > 1 or not set(managers) <= set(MANAGERS):
-        raise ParseError("expected the name of a package manager", line=" ".join(managers))
-    return Programs(
-        missing=tuple(word[1:] for word in programs if word.startswith("-")), manager=managers[0] if managers else None
-    )
+    lines = Lines(text)
+    missing: list[str] = []
+    manager: str | None = None
+    listed, has_end = 0, False
+    for line in lines:
+        name = line.strip()
+        if name == "manager":
+            has_end = True
+        elif has_end and name in MANAGERS:
+            manager = manager or name
+        elif not has_end and name.removeprefix("-") in PROGRAMS:
+            listed += 1
+            missing += [name[1:]] if name.startswith("-") else []
+        else:
+            lines.unknown(line)
+    lines.require(has_end and listed, "no list of programs with a manager")
+    return Programs(missing=tuple(missing), manager=manager, not_understood=lines.not_understood)
 
 
 COMMAND = f"""

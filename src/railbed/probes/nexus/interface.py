@@ -24,11 +24,11 @@ JSON_SPEED = re.compile(r"(\d+(?:\.\d+)?) ([GM])b/s")
 MODE = re.compile(r"Port mode is (\S+)")
 ADDRESS = re.compile(r"Hardware: .*\baddress: ([0-9a-f.]+)\b.*")
 KNOWN = re.compile(
-    r"admin state is|Dedicated Interface|Hardware|Description:|MTU |BW |reliability |Encapsulation |medium is |Port mode|"
-    r"\S+-duplex|Beacon |Auto-|Input flow-control|Rate mode|Switchport |EtherType |EEE |admin fec|Last (?:link|clear)|"
-    r"\d+ interface resets|Load-Interval|(?:input|output) rate|[RT]X$|Internet Address|Keepalive|ARP type|(?:No )?Members|"
-    r"Belongs to|L[23] (?:in|out|Switched)|[um]cast:|input:|vPC Status|Interface last|Tunnel |Active connector|"
-    r"Management transceiver|\d+ [A-Za-z]",
+    r"admin state is|Dedicated Interface|Hardware|Description:|MTU |BW |reliability |Encapsulation |medium is |"
+    r"Port mode|\S+-duplex|Beacon |Auto-|Input flow-control|Rate mode|Switchport |EtherType |EEE |admin fec|"
+    r"Last (?:link|clear)|\d+ [A-Za-z]|Load-Interval|(?:input|output) rate|[RT]X$|Internet Address|Keepalive|"
+    r"ARP type|(?:No )?Members|input:|Belongs to|L[23] (?:in|out|Switched)|[um]cast:|vPC Status|Interface last|"
+    r"Tunnel |Active connector|Management transceiver",
     re.IGNORECASE,
 )
 """How the lines begin that NX-OS shows for a port; most are not facts here."""

@@ -19,7 +19,7 @@ PATTERNS = {"release": RELEASE, "chassis": CHASSIS, "serial": SERIAL, "hostname"
 TITLE = "Software"
 """Everything above this title is a banner."""
 KNOWN = re.compile(
-    r".*:.*|Software|Hardware|plugin|Intel\b.*|.* memory\.|Kernel uptime .*|Last reset .*|.* (?:is|Plugin)\b.*",
+    r".*:.*|Software|Hardware|plugin|Intel\b.*|.* memory\.|Kernel uptime .*|Last reset .*|.* Plugin\b.*",
     re.IGNORECASE,
 )
 """Lines of `show version` that are not facts here."""
