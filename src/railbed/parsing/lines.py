@@ -68,13 +68,10 @@ class Lines:
     @property
     def json(self) -> str:
         """The JSON of the output, without what surrounds it; empty if the output is text."""
-        begun = 0
-        for line in self.text.split("\n"):
-            if line.strip() and not is_noise(line.rstrip("\r")):
-                break
-            begun += len(line) + 1
-        body = self.text[begun:].lstrip()
-        return body[: max(body.rfind("}"), body.rfind("]")) + 1] or body if body.startswith(("{", "[")) else ""
+        lines = self.text.split("\n")
+        shown = [number for number, line in enumerate(lines) if line.strip() and not is_noise(line.rstrip("\r"))]
+        body = "\n".join(lines[shown[0] : shown[-1] + 1]).strip() if shown else ""
+        return body if body.startswith(("{", "[")) else ""
 
     def unknown(self, line: str) -> None:
         """Keep a line that the parser does not know."""
