@@ -165,6 +165,8 @@ def class_of(name: str, below: Iterable[str], lines: Lines) -> PolicyClass:
     for line in below:
         with lines.reading(line):
             settings = _with_line(settings, " ".join(line.split()))
+            if line.startswith("random-detect") and settings.wred and settings.wred.ecn is None:
+                lines.unknown_part(line)
     return settings
 
 
