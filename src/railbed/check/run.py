@@ -22,7 +22,6 @@ from railbed.rules.rule import Rule
 from railbed.rules.site import Site
 from railbed.transport.base import Target
 
-
 MOST_LINES = 100
 """How many lines of an output that are not understood are recorded."""
 
@@ -93,7 +92,9 @@ def device_read(facts: DeviceFacts) -> Event:
     """Return the event that a device was read, or why not."""
     message = facts.failure.reason if facts.failure else plural(len(facts.readings), "probe")
     lines = dict(_not_understood(facts))
-    return events.DeviceRead(subject=facts.device, message=message, ok=facts.failure is None, not_understood=lines or None)
+    return events.DeviceRead(
+        subject=facts.device, message=message, ok=facts.failure is None, not_understood=lines or None
+    )
 
 
 def _not_understood(facts: DeviceFacts) -> Iterator[tuple[str, tuple[str, ...]]]:

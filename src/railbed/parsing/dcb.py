@@ -12,7 +12,7 @@ from railbed.parsing.text import integer, json_value
 
 COMPLAINT = re.compile(
     r"(?:Attribute read|RTNETLINK answers|Error): (.+)|(Attribute not found)\b.*|((?:Cannot find device|Wrong len)\b.*)"
-    r"|((?:Object|Command) .* is unknown.*)|(\S*sh: .*)"
+    r"|((?:Object|Command) \"[^\"]{0,80}\" is unknown.*)|(\S*sh: .*)"
 )
 CONTINUED = re.compile(r"\w+:\S+(?:\s+\w+:\S+)*+")
 """A line that a terminal or a mail wrapped: pairs of the map before it."""

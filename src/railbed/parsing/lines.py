@@ -24,13 +24,14 @@ PAGER_BEFORE = re.compile(r"^<?-+ ?more ?-+>?(?: ?\(\d+%\))?(?=\S)", re.IGNORECA
 RULER = re.compile(r"[-=+|*#~_\s]*+")
 COMMAND = r"(?:\s*|\s?[a-z./].*)"
 PROMPT = re.compile(
-    rf"\s*+(?:\[\w[\w.-]*@[\w.-]+[^\]]*\][#$]|\w[\w.-]*@[\w.-]+:[^#$>\s]*\s?[#$>]|[A-Za-z][\w.-]*(?:\([\w-]+\))?[#>]){COMMAND}"
+    r"\s*+(?:\[\w[\w.-]*+@[^\]]*+\][#$]|\w[\w.-]*+@[\w.-]++:[^#$>\s]*+\s?[#$>]|"
+    rf"[A-Za-z][\w.-]*+(?:\([\w-]++\))?[#>]){COMMAND}"
 )
 """`switch# show …`, `switch(config-if)#`, `root@node1:~# ethtool …`, `[root@node1 ~]# …`."""
 BARE_PROMPT = re.compile(r"[$#] .*")
 ECHO = re.compile(r"\s*show [a-z].*")
 NOTICE = re.compile(r"\s*\W{0,4}\s?(?:warning|note|notice|last login)\b:?.*", re.IGNORECASE)
-LOG = re.compile(r"(?:\S+ )*?%[A-Z][A-Z0-9_]*-(?:[A-Z0-9_]+-)*[0-7]-[A-Z0-9_]+:.*")
+LOG = re.compile(r"(?:\S++ ++){0,8}?%[A-Z][A-Z0-9_]*+-(?:[A-Z0-9_]++-){0,3}?[0-7]-[A-Z0-9_]++:.*", re.DOTALL)
 """A message of the switch's log that was printed in between."""
 NOISE = (RULER, PAGER, PROMPT, BARE_PROMPT, ECHO, NOTICE, LOG)
 

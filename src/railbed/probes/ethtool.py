@@ -11,12 +11,13 @@ from railbed.parsing.ports import answers, for_each_interface, without_title
 
 KEY = re.compile(r"^\s+([A-Za-z][A-Za-z0-9 ()/-]*):(.*)$")
 SPEED = re.compile(r"^(\d{1,9})Mb/s$", re.ASCII)
+ANY = re.compile("")
 READABLE = {
-    "Speed": re.compile(r"\s+Speed: *(?:\d{1,9}Mb/s|Unknown.*|Not reported|N/A)$", re.ASCII),
-    "Link detected": re.compile(r"\s+Link detected: *(?:yes|no)\b"),
+    "Speed": re.compile(r"Speed: *+(?:\d{1,9}Mb/s$|Unknown|Not reported|N/A)", re.ASCII),
+    "Link detected": re.compile(r"Link detected: *+(?:yes|no)\b"),
 }
 """What settings look like that are not just words."""
-CONTINUED = re.compile(r"\s+(?:\d+base\S+(?:\s+\S+)*|[a-z_ ]+|(?:(?:None|RS|BASER|LLRS|Off|Auto)\s*+)+)")
+CONTINUED = re.compile(r"\d++base\S.*|[a-z_ ]++|(?:(?:None|RS|BASER|LLRS|Off|Auto)\b\s*+)++")
 """Further link modes, or message levels."""
 NO_VALUE = ("Unknown", "Not reported", "N/A")
 
@@ -65,10 +66,10 @@ def _values(body: list[str], lines: Lines) -> dict[str, list[str]]:
     key = ""
     for line in body:
         match = KEY.match(line)
-        if match and READABLE.get(match[1], KEY).match(line):
+        if match and READABLE.get(match[1], ANY).match(line.strip()):
             key = match.group(1)
             values[key] = [match.group(2).strip()]
-        elif not match and key and CONTINUED.fullmatch(line):
+        elif not match and key and line[0].isspace() and CONTINUED.fullmatch(line.strip()):
             values[key].append(line.strip())
         else:
             lines.unknown(line)

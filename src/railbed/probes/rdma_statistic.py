@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from railbed.errors import ParseError
 from railbed.model.probe import Probe
 from railbed.parsing.lines import Lines, TextFacts
 from railbed.parsing.ports import IF_THERE_IS_RDMA
@@ -12,11 +13,9 @@ from railbed.parsing.text import Fields, integer, json_list, records
 
 LINK = re.compile(r"link\s+([^\s/]+/\d{1,3})(?=\s|$)", re.ASCII)
 OPTIONAL = re.compile(r"Optional-set:\s*")
-COUNTER = re.compile(r"([A-Za-z]\S*(?: [A-Za-z]\S*)*)\s+(\d{1,20})(?=\s|$)", re.ASCII)
-"""Name and value; some drivers have names of several words (`RNR sent`)."""
-COUNTERS = re.compile(r"(?P<pairs>(?:[A-Za-z]\S*+(?: [A-Za-z]\S*+)*+\s++\d{1,20}(?:\s++|$))*+)(?P<rest>.*)", re.ASCII)
-NAME = re.compile(r"\w+(?: \w+)?", re.ASCII)
-"""A name whose value is in the next line."""
+MOST_WORDS = 2
+"""Some drivers have names of several words (`RNR sent`); a name may be in the line before its value."""
+VALUE = re.compile(r"\d{1,20}", re.ASCII)
 NOT_COUNTERS = frozenset({"ifindex", "ifname", "port"})
 
 
@@ -46,22 +45,37 @@ def _from_text(lines: Lines) -> dict[str, dict[str, int]]:
     """Read the counters behind each `link DEVICE/PORT`; a name and its value may be in two lines of a mail."""
     links: dict[str, dict[str, int]] = {}
     counters: dict[str, int] | None = None
-    begun = ""
+    begun: list[str] = []
     for line in lines:
         words = OPTIONAL.sub("", line.replace("\\", " ").strip())
         if link := LINK.match(words):
             counters = links.setdefault(link[1], {})
-            words, begun = words[link.end() :].strip(), ""
-        text = f"{begun} {words}".strip()
-        pairs = COUNTERS.fullmatch(text)
-        if counters is None or not pairs or (pairs["rest"] and not NAME.fullmatch(pairs["rest"])):
-            lines.unknown(line)
-            continue
-        counters |= {name: integer(value) for name, value in COUNTER.findall(pairs["pairs"])}
-        begun = pairs["rest"]
+            words, begun = words[link.end() :], []
+        with lines.reading(line):
+            if counters is None:
+                raise ParseError("expected `link DEVICE/PORT …`", line=line)
+            read, begun = _counters([*begun, *words.split()])
+            counters |= read
     if begun:
-        lines.unknown_part(begun)
+        lines.unknown_part(" ".join(begun))
     return links
+
+
+def _counters(words: list[str]) -> tuple[dict[str, int], list[str]]:
+    """Return the counters of a line, and the name that it ends with if its value is in the next line."""
+    counters: dict[str, int] = {}
+    name: list[str] = []
+    for word in words:
+        if name and VALUE.fullmatch(word):
+            counters[" ".join(name)] = integer(word)
+            name = []
+        elif word[0].isascii() and word[0].isalpha():
+            name.append(word)
+        else:
+            raise ParseError("expected a counter and its value", line=" ".join(words))
+    if len(name) > MOST_WORDS:
+        raise ParseError("expected a counter and its value", line=" ".join(words))
+    return counters, name
 
 
 PROBE = Probe(

@@ -20,7 +20,7 @@ SHORT_ETHERNET = re.compile(r"eth(?:ernet)?(?=\d)", re.IGNORECASE)
 NO_VALUE = frozenset({"", "-", "--", "n/a", "not advertised", "null", "none"})
 SLOT = re.compile(r"slot\s+\d+", re.IGNORECASE)
 OBJECT = re.compile(r"^[ \t]*+\{", re.MULTILINE)
-PORT_NAME = re.compile(r"[A-Za-z][A-Za-z-]*+\d[\d/.]*+")
+PORT_NAME = re.compile(r"[A-Za-z][A-Za-z-]{0,30}+\d[\d/.]{0,20}+")
 """`Ethernet1/1`, `port-channel10`, `Eth1/1/2`, `ii1/1/1`, `mgmt0`."""
 RANGE = re.compile(r"(?P<stem>[A-Za-z][A-Za-z-]*+(?:\d+[/.])*)?(?P<first>\d+)(?:\s*-\s*(?P<last>\d+))?")
 MOST_IN_RANGE = 4096

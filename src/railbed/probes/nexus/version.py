@@ -19,10 +19,9 @@ PATTERNS = {"release": RELEASE, "chassis": CHASSIS, "serial": SERIAL, "hostname"
 TITLE = "Software"
 """Everything above this title is a banner."""
 KNOWN = re.compile(
-    r".*:.*|Software|Hardware|plugin|Intel\b.*|.* memory\.|Kernel uptime .*|Last reset .*|.* Plugin\b.*",
-    re.IGNORECASE,
+    r"(?:Software|Hardware|plugin|Intel|Kernel uptime|Last reset|Core Plugin|Device name)\b", re.IGNORECASE
 )
-"""Lines of `show version` that are not facts here."""
+"""How the lines of `show version` without a colon begin that are not facts here."""
 NEXUS_5000 = re.compile(r"Nexus ?[56]\d|N[56]K-", re.IGNORECASE)
 
 
@@ -70,7 +69,7 @@ def _of_text(lines: Lines) -> Version:
         read = {key: match[1].strip() for key, pattern in PATTERNS.items() if (match := pattern.match(line))}
         values = read | values
         is_banner = is_banner and line.strip() != TITLE
-        if not read and not is_banner and not KNOWN.fullmatch(line.strip()):
+        if not read and not is_banner and ":" not in line and not KNOWN.match(line.strip()):
             lines.unknown(line)
     lines.require("release" in values and "chassis" in values, "no release or no chassis")
     return Version(
