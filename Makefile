@@ -10,7 +10,7 @@ QEMU_x86_64 := qemu-system-x86
 # What tests need, labs of every kind included; `railbed lab up` names what it lacks.
 TEST_PACKAGES := openssh-server openssh-client iproute2 iputils-ping ethtool nftables tcpdump iperf3 sockperf fio \
 	$(QEMU_$(shell uname -m)) qemu-utils mmdebstrap kmod e2fsprogs debian-archive-keyring chromium tshark \
-	slurmctld slurmd slurm-client munge sudo
+	slurmctld slurmd slurm-client munge sudo openipmi ipmitool
 
 # The tests start Python hundreds of times: keep its byte code, whatever the environment says.
 unexport PYTHONDONTWRITEBYTECODE

@@ -119,7 +119,8 @@ def test_samples_that_overlap(sampled: Path, tmp_path: Path) -> None:
     for verb in ("diagnose", "report"):
         result = railbed(tmp_path, verb, sampled)
         assert result.code in (0, 1), result
-        assert result.err == ""
+        # A busy machine shows what takes seconds.
+        assert [line for line in result.err.splitlines() if not line.startswith("writing the report")] == []
         assert not NEGATIVE.findall(result.out)
     watched = railbed(tmp_path, "watch", sampled, "--json")
     assert watched.code == 0, watched

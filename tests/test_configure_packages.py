@@ -13,11 +13,13 @@ from tests.support.labs import RunningLab
 pytestmark = [pytest.mark.netns, pytest.mark.xdist_group("configure")]
 PACKAGES = ["ethtool", "iproute2", "iputils-ping"]
 INSTALL = r"""
-cd /run && mkdir apt var && printf '%s\n' ethtool iproute2 iputils-ping >apt/list &&
+cd /run && mkdir -p apt var/apt/lists && printf '%s\n' ethtool iproute2 iputils-ping >apt/list &&
 cat >apt/apt-get <<'END' && cat >apt/dpkg-query <<'END2' && chmod 755 apt/apt-get apt/dpkg-query &&
 #!/bin/sh
 case "$*" in
 *update) ;;
+*" -s "*" install iperf3") ;;
+*" -s "*" install fio") echo "E: Unable to locate package fio" >&2; exit 100 ;;
 *" install iperf3")
   echo libsctp1 >>/run/apt/list
   if [ -e /run/apt/broken ]; then echo "E: Failed to fetch iperf3" >&2; exit 100; fi
@@ -81,7 +83,25 @@ def test_missing_programs_are_installed_on_request_and_exactly_those_are_removed
     undone = configure(lab, "--undo", run, "--yes")
     assert undone.code == 0, undone
     assert installed(lab) == sorted([*PACKAGES, "vim"])
-    assert lab.run_inside("node1", "ls /run/var").out == "", "nothing of railbed is left"
+    assert lab.run_inside("node1", "ls /run/var").out == "apt\n", "nothing of railbed is left"
+
+
+def test_what_no_source_has_is_left_out_and_named(lab: RunningLab) -> None:
+    if lab.run_inside("node1", "test -x /usr/bin/fio").code:
+        pytest.skip("the program that is missing is fio, which this machine lacks")
+    assert lab.run_inside("node1", "mount --bind /dev/null /usr/bin/fio").code == 0
+    try:
+        applied = configure(lab, "--rule", "tools_installed", "--apply", "--yes")
+        assert installed(lab) == sorted([*PACKAGES, "iperf3", "libsctp1"]), applied
+        (finding,) = lab.railbed("check", "tools_installed", "--json").findings
+        assert (finding["observed"], finding["fix"]) == ("missing: fio", None)
+        assert finding["remedy"].startswith("no package source of the node has fio")
+        # Sources that were read again may have it.
+        assert lab.run_inside("node1", "touch -d '+1 minute' /run/var/apt/lists").code == 0
+        (finding,) = lab.railbed("check", "tools_installed", "--json").findings
+        assert finding["fix"]
+    finally:
+        assert lab.run_inside("node1", "umount /usr/bin/fio").code == 0
 
 
 def test_what_a_failed_installation_left_is_removed(lab: RunningLab) -> None:

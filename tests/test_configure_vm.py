@@ -80,12 +80,24 @@ def test_both_ends_are_lossless_after_configure_and_as_before_after_undo(lab: Ru
 
     run = applied(lab)
     assert lab.failing() == set()
+    assert not_lasting(lab) == set()
     again = configure(lab)
     assert (again.code, changes(again)) == (0, {})
 
     reboot(lab, "node1")
     assert lab.failing(seconds=300) == set()
+    assert not_lasting(lab, seconds=300) == set()
     assert changes(configure(lab)) == {}
+
+    # What only the unit stores is right now, and would be gone after the next reboot.
+    assert lab.shell("node1", "systemctl disable --quiet railbed.service").code == 0
+    lost = not_lasting(lab)
+    assert lost >= {(rule, f"node1/{rail}") for rule in ("pfc", "dscp_map", "ets", "buffers") for rail in RAILS}
+    assert {subject.partition("/")[0] for _, subject in lost} == {"node1"}
+    assert lab.failing() == set()
+    assert changes(configure(lab, "--only", "node1"))["node1"], "it would enable the unit again"
+    assert lab.shell("node1", "systemctl enable --quiet railbed.service").code == 0
+    assert not_lasting(lab) == set()
 
     show(lab, "configure terminal ; interface Ethernet1/2 ; no priority-flow-control mode on")
     assert lab.failing("switch_pfc", "cable_pfc") == {("switch_pfc", "nexus/Ethernet1/2"), ("cable_pfc", "node1/rail1")}
@@ -145,6 +157,12 @@ def test_sudo_gets_its_password_and_nothing_else_does(lab: RunningLab) -> None:
         assert not [path for path in lab.folder.rglob("*") if path.is_file() and b"hunter" in path.read_bytes()]
     finally:
         lab.shell("node1", "userdel -rf ada; rm -f /etc/sudoers.d/ada")
+
+
+def not_lasting(lab: RunningLab, seconds: int = 120) -> set[tuple[str, str]]:
+    """Return the rules whose setting is right now and not restored by the next boot, with their subjects."""
+    findings = lab.railbed("check", "--json", "--timeout", str(seconds)).findings
+    return {(each["check"], each["subject"]) for each in findings if each["fix"] and each["fix"]["at_boot_only"]}
 
 
 def reboot(lab: RunningLab, node: str) -> None:

@@ -115,7 +115,8 @@ def test_without_readings_a_rule_is_unknown(name: str) -> None:
         if path.parent.name == name:
             cluster = cluster_of(load_yaml(path))
             devices = {
-                name: DeviceFacts(device=name, readings=readings) for name in (*cluster.nodes, *cluster.switches)
+                name: DeviceFacts(device=name, readings=readings)
+                for name in (*cluster.nodes, *cluster.switches, *cluster.bmcs())
             }
             verdicts |= {finding.verdict for finding in judge(CHECK_BOOK, Site(cluster, devices), [check])}
     assert Verdict.UNKNOWN in verdicts

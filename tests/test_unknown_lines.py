@@ -43,6 +43,7 @@ VERBATIM = {
 """Sections in which no line is unknown, by probe, and why."""
 NOT_KEPT = {
     "boot_config": "nearly all of it is verbatim",
+    "boot_host": "each section has the lines that grep selected",
     "boot_network": "nearly all of it is verbatim",
     "boot_scripts": "all of it is verbatim",
 }

@@ -61,6 +61,9 @@ EXAMPLES: tuple[Event, ...] = (
         last=TIME - 5.0,
         time=TIME,
     ),
+    events.BmcReport(
+        subject="node2", message="its BMC reports power off (last power event: ac-failed)", power="off", time=TIME
+    ),
     events.SamplingResumed(
         subject="node2", message="sampled again, after 61.0 s without samples", seconds=61.0, time=TIME
     ),

@@ -33,6 +33,7 @@ SCOPES = {
     "rail": "each rail",
     "switch": "each switch",
     "switch port": "each switch port",
+    "BMC": "each BMC",
     "cable": "each cable",
     "cluster": "the cluster",
     "path": "each path between two ports",

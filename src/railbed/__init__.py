@@ -45,6 +45,7 @@ HOMES = {
     "load_cluster": "railbed.api.clusters",
     "local": "railbed.api.clusters",
     "parse": "railbed.api.verbs.parse",
+    "power_cycle": "railbed.api.verbs.configure",
     "read_capture": "railbed.api.verbs.capture",
     "read_run": "railbed.api.stored",
     "report": "railbed.api.verbs.report",

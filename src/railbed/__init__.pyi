@@ -18,6 +18,7 @@ from railbed.api.verbs.capture import read_capture as read_capture
 from railbed.api.verbs.check import check as check
 from railbed.api.verbs.check import checklist as checklist
 from railbed.api.verbs.configure import configure as configure
+from railbed.api.verbs.configure import power_cycle as power_cycle
 from railbed.api.verbs.configure import undo as undo
 from railbed.api.verbs.diagnose import diagnose as diagnose
 from railbed.api.verbs.discover import discover as discover

@@ -1,6 +1,6 @@
-"""A client of a switch's control socket: what a test, or a lab, does to the switch from outside.
+"""A client of a device's control socket: what a test, or a lab, does to the switch or host from outside.
 
-The requests are those of the page of each switch, such as nexus/README.md.
+The requests are those of the page of each device, such as nexus/README.md.
 """
 
 from __future__ import annotations
@@ -14,15 +14,16 @@ ANSWER_SECONDS = 30.0
 
 
 class ControlError(Exception):
-    """A switch refused a request, or did not answer."""
+    """A switch or host refused a request, or did not answer."""
 
 
 class Control:
-    """Cables, faults, traffic and counters of a running switch."""
+    """Cables, faults, traffic and counters of a running switch; `request` reaches everything else, and hosts."""
 
-    def __init__(self, path: Path, *, seconds: float = ANSWER_SECONDS) -> None:
+    def __init__(self, path: Path, *, seconds: float = ANSWER_SECONDS, device: str = "switch") -> None:
         self.path = path
         self._seconds = seconds
+        self._device = device
 
     def cable(self, port: str, *, mac: str, peer: str, peer_port: str, mbps: int | None = None, vlan: int = 1) -> None:
         """Plug a device into a port: its link is up, it announces itself by LLDP, and its address is learned."""
@@ -81,14 +82,14 @@ class Control:
         return dict(counters) if isinstance(counters, dict) else {}
 
     def request(self, action: str, **arguments: object) -> object:
-        """Send one request and return its result; raise ControlError if the switch refuses it, or does not answer."""
+        """Send one request and return its result; raise ControlError if the device refuses it, or does not answer."""
         try:
             line = self._exchange(json.dumps({"do": action, **arguments}).encode() + b"\n")
             answer = json.loads(line) if line else {"ok": False, "error": "it ended"}
         except (OSError, ValueError) as error:
-            raise ControlError(f"the switch does not answer on {self.path}: {error}") from error
+            raise ControlError(f"the {self._device} does not answer on {self.path}: {error}") from error
         if not answer["ok"]:
-            raise ControlError(f"the switch refused {action}: {answer['error']}")
+            raise ControlError(f"the {self._device} refused {action}: {answer['error']}")
         return answer["result"]
 
     def _exchange(self, line: bytes) -> bytes:

@@ -1,4 +1,4 @@
-"""Starts an emulated switch as a process of its own, and ends it."""
+"""Starts an emulated switch or host as a process of its own, and ends it."""
 
 from __future__ import annotations
 
@@ -20,15 +20,17 @@ READY_SECONDS = 120.0
 END_SECONDS = 10.0
 POLL_SECONDS = 0.02
 REJECTED = "rejected: "
+DEVICES = {"nexus": "switch", "esxi": "host"}
+"""What each kind is, in messages."""
 
 
 class SwitchFailed(Exception):
-    """A switch did not start."""
+    """A switch or host did not start."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningSwitch:
-    """A switch that answers; it ends with `stop`, at the end of a `with` block, or with the process that started it."""
+    """A switch, or a host, that answers; it ends with `stop`, at the end of a `with` block, or with its starter."""
 
     host: str
     ssh_port: int
@@ -60,12 +62,12 @@ def start(
     state: Path | None = None,
     **options: str | int,
 ) -> RunningSwitch:
-    """Start a switch and return it once it answers.
+    """Start a switch, or a host, and return it once it answers.
 
-    `config` consists of lines that are applied and saved, unless the folder `state` has a startup configuration
-    already. The other options are those of `python -m switchlab.KIND` with underscores: `platform="n5k"`,
-    `hostname="leaf1"`, `nxapi_port=8443`. A port that is not named is a free one. Raises SwitchFailed with the reason
-    if the switch does not start, or rejects a line.
+    `config` of a `nexus` consists of lines that are applied and saved, unless the folder `state` has a startup
+    configuration already; that of an `esxi` is its description as JSON. The other options are those of
+    `python -m switchlab.KIND` with underscores: `platform="n5k"`, `hostname="leaf1"`, `nxapi_port=8443`. A port that is
+    not named is a free one. Raises SwitchFailed with the reason if the device does not start, or rejects a line.
     """
     folder = Path(tempfile.mkdtemp(prefix="switchlab-"))
     (folder / "initial.cfg").write_text(config, encoding="utf-8")
@@ -73,15 +75,15 @@ def start(
     words |= {name: folder / name for name in ("control", "ready-file")} | {"config": folder / "initial.cfg"}
     process = _launch(kind, folder, words, password)
     try:
-        listens = _await_ready(process, folder)
+        listens = _await_ready(process, folder, DEVICES.get(kind, "device"))
     except SwitchFailed:
         _end(process, folder)
         raise
     return RunningSwitch(
         host=str(options.get("host", "127.0.0.1")),
         ssh_port=int(listens["ssh"]),
-        nxapi_port=None if listens["nxapi"] == "off" else int(listens["nxapi"]),
-        control=Control(folder / "control"),
+        nxapi_port=None if listens.get("nxapi", "off") == "off" else int(listens["nxapi"]),
+        control=Control(folder / "control", device=DEVICES.get(kind, "device")),
         _process=process,
         _folder=folder,
     )
@@ -95,7 +97,7 @@ def _launch(kind: str, folder: Path, words: Mapping[str, object], password: str)
             stdin=subprocess.PIPE,
             stdout=log,
             stderr=log,
-            env={**os.environ, "NEXUS_PASSWORD": password},
+            env={**os.environ, f"{kind.upper()}_PASSWORD": password},
         )
 
 
@@ -103,19 +105,19 @@ def _option(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-def _await_ready(process: subprocess.Popen[bytes], folder: Path) -> dict[str, str]:
-    """Wait until the switch answers, and return what listens where."""
+def _await_ready(process: subprocess.Popen[bytes], folder: Path, device: str) -> dict[str, str]:
+    """Wait until the device answers, and return what listens where."""
     ready, log = folder / "ready-file", folder / "log"
     deadline = time.monotonic() + READY_SECONDS
     while not (ready.exists() and ready.stat().st_size):
         if process.poll() is not None or time.monotonic() > deadline:
             lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
             reason = lines[-1] if lines else f"it did not answer within {READY_SECONDS:g} s"
-            raise SwitchFailed(f"the switch did not start: {reason}")
+            raise SwitchFailed(f"the {device} did not start: {reason}")
         time.sleep(POLL_SECONDS)
     rejected = [line for line in log.read_text(encoding="utf-8").splitlines() if line.startswith(REJECTED)]
     if rejected:
-        raise SwitchFailed(f"the switch rejected {rejected[0].removeprefix(REJECTED)}")
+        raise SwitchFailed(f"the {device} rejected {rejected[0].removeprefix(REJECTED)}")
     return dict(part.split("=", 1) for part in ready.read_text(encoding="ascii").split())
 
 

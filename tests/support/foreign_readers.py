@@ -55,6 +55,7 @@ from railbed.train.ranks import KnownCheckpoints, TrainingRun
 from railbed.train.results.program import receive
 from railbed.train.results.sources import weights_sources
 from railbed.train.run import TrainJob
+from tests.support.esxi_readers import esxi_readers
 from tests.support.rulecase import CASES, load_yaml, site_of
 
 ReadText = Callable[[str], object]
@@ -135,6 +136,7 @@ def foreign_readers(folder: Path) -> Iterator[Entry]:
     yield "notes of a cluster", _read_notes, [notes.TEMPLATE, "# a\n- b\n  c\n\n```\nd\n```\n1) `e` <!-- f -->\ng"], 4
     yield from _answers_of_nodes(folder)
     yield from _judged_facts()
+    yield from esxi_readers()
 
 
 def _read_notes(text: str) -> object:

@@ -65,6 +65,7 @@ from railbed.train.state import checkpoints
 from railbed.train.worker.io.corpus import Tokens
 from railbed.train.worker.io.tensorfile import read_tensors, write_tensors
 from railbed.transport.base import Command, Target
+from railbed.transport.bmc.resources import links_of, next_page
 from railbed.transport.https import parse_answer
 from railbed.transport.nxapi import read_reply
 from railbed.transport.queue import parse_details, parse_kill_wait, parse_number, parse_queue
@@ -499,6 +500,17 @@ def _sample_rows(text: str) -> None:
     to_json((taken, emitted))
 
 
+def _redfish_links(text: str) -> None:
+    try:
+        resource = json.loads(text)
+    except (ValueError, RecursionError):
+        return
+    if isinstance(resource, dict):
+        for name in ("Members", "Systems"):
+            paths = [path for path, _ in links_of(resource, name)] + [next_page(resource, name) or "/redfish/"]
+            assert all(path.startswith("/redfish/") and path.isprintable() and " " not in path for path in paths)
+
+
 def _wires(folder: Path) -> Iterator[Reader]:
     recording = folder / "recording"
     (recording / "a").mkdir(parents=True)
@@ -549,6 +561,7 @@ def _wires(folder: Path) -> Iterator[Reader]:
         "Bearer abc123def",
     ]
     yield Reader("answer of NX-API", nxapi_answer, NXAPI_ANSWERS, 8)
+    yield Reader("links of Redfish", _redfish_links, REDFISH_LINKS, 4)
     yield Reader("output of Slurm", slurm, _texts(CASES / "slurm"), 8)
     yield Reader("scrub", lambda text: scrub(text.encode("utf-8", "replace")), secret, 10)
 
@@ -614,6 +627,10 @@ def _recording_or_refusal(path: Path, engine: Literal["numpy", "numba"]) -> Reco
 _OUTPUT = {"input": "show x", "msg": "Success", "code": "200", "body": {"TABLE_x": {"ROW_x": [{"a": 1}]}}}
 _REFUSED = {"input": "show x", "msg": "Input CLI command error", "code": "400", "clierror": "  ^\n% Invalid command\n"}
 _NXAPI_BODIES = [json.dumps({"ins_api": {"outputs": {"output": output}}}) for output in (_OUTPUT, _REFUSED, [_OUTPUT])]
+REDFISH_LINKS = [
+    '{"Members": [{"@odata.id": "/redfish/v1/Systems/1"}], "Members@odata.nextLink": "/redfish/v1/Systems?$skip=1"}',
+    '{"Systems": {"@odata.id": "/redfish/v1/Systems"}, "Members": [{"@odata.id": "//host/redfish/v1/x"}, 5, null]}',
+]
 NXAPI_ANSWERS = [
     *(f"HTTP/1.1 200 OK\r\nContent-Length: {len(body)}\r\n\r\n{body}" for body in _NXAPI_BODIES),
     *(

@@ -117,6 +117,8 @@ def test_it_ends_with_the_process_that_started_it() -> None:
         time.sleep(0.05)
 
 
-def test_the_example_of_the_readme_runs() -> None:
-    (example,) = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
-    exec(example, {})  # noqa: S102 - our own page
+@pytest.mark.parametrize("number", [0, 1])
+def test_the_examples_of_the_readme_run(number: int) -> None:
+    examples = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
+    assert len(examples) == 2
+    exec(examples[number], {})  # noqa: S102 - our own page

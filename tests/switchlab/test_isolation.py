@@ -11,7 +11,10 @@ import pytest
 
 from tests.support.source import SWITCHLAB, statements, trees
 
-NEXUS = SWITCHLAB / "nexus"
+LAYERS = {
+    "nexus": ["model", "cli", "show", "commands", "session", "terminal", "servers", "service", "__main__"],
+    "esxi": ["model", "formats", "commands", "shell", "servers", "service", "__main__"],
+}
 
 pytestmark = pytest.mark.xdist_group("source")
 
@@ -40,17 +43,31 @@ def test_railbed_imports_only_the_public_interface() -> None:
     assert private == set()
 
 
-def test_imports_inside_the_nexus_point_down() -> None:
-    layers = ["model", "cli", "show", "commands", "session", "terminal", "servers", "service", "__main__"]
+@pytest.mark.parametrize("device", LAYERS)
+def test_imports_inside_a_device_point_down(device: str) -> None:
+    layers = LAYERS[device]
 
     def layer(path: Path) -> int:
-        return layers.index(path.relative_to(NEXUS).parts[0].removesuffix(".py"))
+        return layers.index(path.relative_to(SWITCHLAB / device).parts[0].removesuffix(".py"))
 
     wrong = {
-        f"{path.relative_to(NEXUS)} imports {name}"
+        f"{path.relative_to(SWITCHLAB)} imports {name}"
         for path, tree in trees(SWITCHLAB).items()
-        if path.is_relative_to(NEXUS)
+        if path.is_relative_to(SWITCHLAB / device)
         for name in imports(tree)
-        if name.startswith("switchlab.nexus.") and layers.index(name.split(".")[2]) > layer(path)
+        if name.startswith(f"switchlab.{device}.") and layers.index(name.split(".")[2]) > layer(path)
     }
     assert wrong == set()
+
+
+@pytest.mark.parametrize("device", [*LAYERS, "common"])
+def test_devices_import_nothing_of_each_other(device: str) -> None:
+    others = tuple(f"switchlab.{other}." for other in LAYERS if other != device)
+    foreign = {
+        f"{path.relative_to(SWITCHLAB)} imports {name}"
+        for path, tree in trees(SWITCHLAB).items()
+        if path.is_relative_to(SWITCHLAB / device)
+        for name in imports(tree)
+        if name.startswith(others)
+    }
+    assert foreign == set()

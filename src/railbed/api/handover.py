@@ -89,7 +89,7 @@ def cluster_file(cluster: ClusterLike, reach: Reach) -> Path | None:
 
 async def _recorded_facts(cluster: Cluster, folders: Sequence[Path], timeout: float) -> Devices:
     """Return the newest facts of each device, from the outputs that runs recorded."""
-    known = {name: DeviceFacts(device=name) for name in (*cluster.nodes, *cluster.switches)}
+    known = {name: DeviceFacts(device=name) for name in (*cluster.nodes, *cluster.switches, *cluster.bmcs())}
     recorded = [folder for folder in folders if (folder / RAW).is_dir()]
     for folder in recorded[:MOST_READ]:
         lacking = {name: probes for name, facts in known.items() if (probes := _unread(cluster, name, facts))}
@@ -108,7 +108,7 @@ def _replay(cluster: Cluster, folder: Path, timeout: float) -> Fleet:
 
 
 def _unread(cluster: Cluster, device: str, facts: DeviceFacts) -> list[Probe[Any]]:
-    kind = "node" if device in cluster.nodes else "switch"
+    kind = "node" if device in cluster.nodes else "switch" if device in cluster.switches else "bmc"
     return [probe for probe in PROBES if probe.runs_on == kind and probe.name not in facts.readings]
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from railbed.api.exits import DEVICE, FOUND, OK, USER
 from railbed.model import events
+from railbed.model.cluster.bmc import BMC_SUFFIX
 from railbed.model.record import Change, Finding, Measurement, Record, Verdict
 from railbed.model.text import plural
 
@@ -52,7 +53,7 @@ class Tally:
                 self.mishap = message
             case Measurement():
                 self.measured += 1
-            case events.DeviceRead(ok=ok):
+            case events.DeviceRead(subject=subject, ok=ok) if not subject.endswith(BMC_SUFFIX):
                 self.devices += 1
                 self.answered += ok
             case _:

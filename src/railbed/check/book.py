@@ -7,6 +7,7 @@ from typing import Any
 
 from railbed.check import rules
 from railbed.check.advice import fill_in
+from railbed.check.shared.bmc import bmcs_of
 from railbed.model.cluster import Cluster
 from railbed.model.probe import Probe
 from railbed.model.record import Finding, Verdict
@@ -17,9 +18,12 @@ from railbed.rules.site import Site
 
 PORTS_MISSING = "`railbed discover HOST…` writes a cluster file with the ports of machines"
 SWITCHES_MISSING = "`railbed discover --switch HOST` adds a switch and its cables"
+BMCS_MISSING = "add `bmc:` to nodes in the cluster file (docs/bmc.md)"
 
 
 def _subjects(scope: Scope, site: Site) -> Iterable[Subject]:
+    if scope == "BMC":
+        return bmcs_of(site)
     return site.cables if scope == "cable" else parts_of_cluster(scope, site)
 
 
@@ -47,11 +51,17 @@ def without_subject(rules: Iterable[Rule[Any]], cluster: Cluster) -> list[Findin
             expected="",
             observed=CHECK_BOOK.no_subject.format(scope=rule.scope),
             why=rule.why,
-            remedy=SWITCHES_MISSING if "switch" in rule.scope or rule.scope == "cable" else PORTS_MISSING,
+            remedy=_how_to_add(rule.scope),
         )
         for rule in rules
         if not any(True for _ in CHECK_BOOK.subjects(rule.scope, site))
     ]
+
+
+def _how_to_add(scope: Scope) -> str:
+    if scope == "BMC":
+        return BMCS_MISSING
+    return SWITCHES_MISSING if "switch" in scope or scope == "cable" else PORTS_MISSING
 
 
 def usual_checks() -> list[Rule[Any]]:

@@ -24,6 +24,7 @@ STAGE_OF_SCOPE: Mapping[Scope, Stage] = {
     "switch": "switch",
     "switch port": "switch",
     "rail": "rail",
+    "BMC": "power",
     "cluster": "host",
 }
 """Of rules that name no stage."""

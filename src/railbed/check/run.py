@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import AsyncGenerator, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any
 
 from railbed.check.book import CHECK_BOOK, probes_needed
-from railbed.check.rules import reachable
+from railbed.check.rules import bmc_reachable, reachable
 from railbed.fleet import Fleet, choose_targets, survey
 from railbed.model import events
 from railbed.model.cluster import Cluster
 from railbed.model.events.general import progress
 from railbed.model.probe import Probe
 from railbed.model.reading import DeviceFacts, Known
-from railbed.model.record import Event, Record, Verdict
+from railbed.model.record import WRONG, Event, Record, Verdict
 from railbed.model.text import plural
 from railbed.parsing.lines import TextFacts
 from railbed.rules.engine import judge
@@ -52,10 +53,10 @@ async def check(
     site = Site(cluster, devices, runs=runs)
     for finding in judge(CHECK_BOOK, site, checks):
         yield finding
-    if reachable.RULE not in checks:
-        # Devices that did not answer are always reported, even if other rules were chosen.
-        for finding in judge(CHECK_BOOK, site, [reachable.RULE]):
-            if finding.verdict is not Verdict.OK:
+    # Devices that did not answer are always reported, even if other rules were chosen.
+    for rule in (reachable.RULE, bmc_reachable.RULE):
+        for finding in judge(CHECK_BOOK, site, [rule]) if rule not in checks else ():
+            if finding.verdict in WRONG or (rule is reachable.RULE and finding.verdict is not Verdict.OK):
                 yield finding
 
 
@@ -83,9 +84,11 @@ async def read_devices(
 
 
 def _count(targets: Sequence[Target]) -> str:
-    switches = sum(target.kind == "switch" for target in targets)
-    nodes = plural(len(targets) - switches, "node")
-    return f"{nodes} and {plural(switches, 'switch', 'switches')}" if switches else nodes
+    kinds = Counter(target.kind for target in targets)
+    counts = [plural(kinds["node"], "node")]
+    counts += [plural(kinds["switch"], "switch", "switches")] if kinds["switch"] else []
+    counts += [plural(kinds["bmc"], "BMC")] if kinds["bmc"] else []
+    return " and ".join(filter(None, (", ".join(counts[:-1]), counts[-1])))
 
 
 def device_read(facts: DeviceFacts) -> Event:

@@ -15,7 +15,7 @@ from typing import Generic, TypeVar
 from pydantic import ValidationError
 
 from railbed.errors import ClusterFileError
-from railbed.model.cluster import Cluster, Login, Node, Part, Port, Rail, SwitchPort
+from railbed.model.cluster import Bmc, BmcAccess, Cluster, Login, Node, Part, Port, Rail, SwitchPort
 from railbed.yamlfile import wording
 from railbed.yamlfile.document import parse
 from railbed.yamlfile.kind import FileKind
@@ -135,6 +135,7 @@ def contradictions(values: Values) -> Mistakes:
     file = read_valid_parts(values)
     yield from _names(file)
     yield from _hosts(file)
+    yield from _bmcs(file, values)
     yield from _rails_of_ports(file)
     yield from _used_twice(file.ports)
     yield from _cables(file)
@@ -159,6 +160,21 @@ def _hosts(file: PartialFile) -> Mistakes:
         first = owners.setdefault((host.lower(), login.port or SSH_PORT, login.jump), name)
         if first != name:
             yield ("nodes", name, "host"), f"{key_text(host)} is the host of {path_text(('nodes', first))} already"
+
+
+def _bmcs(file: PartialFile, values: Values) -> Mistakes:
+    """Each node has a BMC of its own: with that of another, the wrong machine would be switched off."""
+    owners: dict[Hashable, str] = {}
+    default = validated_part(BmcAccess, mapping(values.get("bmc"))) or BmcAccess()
+    for name, node in file.nodes.items():
+        bmc = validated_part(Bmc, mapping(node.get("bmc")))
+        if bmc is None:
+            continue
+        complete = bmc.over(default)
+        first = owners.setdefault((bmc.host.lower(), complete.open_port, complete.jump), name)
+        if first != name:
+            place = path_text(("nodes", first))
+            yield ("nodes", name, "bmc", "host"), f"{key_text(bmc.host)} is the BMC of {place} already"
 
 
 def _rails_of_ports(file: PartialFile) -> Mistakes:

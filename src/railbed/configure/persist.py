@@ -122,12 +122,14 @@ def _ifupdown(ports: Mapping[str, PortSettings]) -> str:
     lines = _head(ports)
     for netdev, settings in ports.items():
         lines += ["", f"auto {netdev}", f"iface {netdev} inet manual"]
-        lines += [f"    up ip link set dev {netdev} mtu {settings.mtu} up"] if settings.mtu else []
+        lines.append(f"    up ip link set dev {netdev}{f' mtu {settings.mtu}' if settings.mtu else ''} up")
         lines += [f"    up ip addr replace {settings.address} dev {netdev}"] if settings.address else []
     return "\n".join(lines) + "\n"
 
 
 NAME = UNIT.rpartition("/")[2]
+IN_FILES = ("mtu", "rail_address")
+"""Rules whose settings are in the network configuration."""
 FOLDERS = {posixpath.dirname(path) for path in (UNIT, NETPLAN, IFUPDOWN)} | {NETWORKD}
 """Folders that exist wherever they are read."""
 
@@ -146,7 +148,13 @@ def persistence_of(node: NodeView, changes: Sequence[PlannedFix]) -> Iterator[Pl
         if content != boot.files.get(path):
             yield _file(node.name, path, boot.files.get(path, ""), content, after=_validate(path))
     kernel = [change for change in changes if change.fix.persistence is Persistence.BOOT]
-    yield from _unit(node.name, boot, [*kernel, *(network if not files else ())])
+    others = [change for change in network if not files or not _is_in_files(change, settings)]
+    yield from _unit(node.name, boot, [*kernel, *others])
+
+
+def _is_in_files(change: PlannedFix, settings: Collection[str]) -> bool:
+    """Whether the files store a change: a service that has an address or MTU of an interface switches it on as well."""
+    return change.subject.partition("/")[2] in settings and bool(set(change.checks) & {*IN_FILES, "link_up"})
 
 
 def _is_shared(node: NodeView, netdevs: Collection[str]) -> bool:
@@ -164,7 +172,7 @@ def _persistence_settings(node: NodeView, changes: Iterable[PlannedFix]) -> dict
     settings = {}
     for port in node.ports:
         checks = rules.get(port.port.netdev, set())
-        if not checks & {"mtu", "rail_address"}:
+        if not checks & set(IN_FILES):
             continue
         prefix = port.rail.subnet.prefixlen if port.rail.subnet else port.port.address.max_prefixlen
         settings[port.port.netdev] = PortSettings(

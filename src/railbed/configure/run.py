@@ -41,8 +41,12 @@ ALWAYS: tuple[Rule[Any], ...] = (reachable.RULE, pending_rule.RULE, switch_pendi
 
 
 def checks_with_fixes(checks: Collection[Rule[Any]]) -> list[Rule[Any]]:
-    """Return the rules that may carry a fix: not those that test pairs of nodes, which take long and offer none."""
-    return [check for check in checks if not any(isinstance(probe.command, PairTest) for probe in check.probes)]
+    """Return the rules that may carry a fix: not those that read BMCs or test pairs of nodes, which take long."""
+    return [check for check in checks if check.scope != "BMC" and not _tests_pairs(check)]
+
+
+def _tests_pairs(check: Rule[Any]) -> bool:
+    return any(isinstance(probe.command, PairTest) for probe in check.probes)
 
 
 async def configure(cluster: Cluster, fleet: Fleet, request: ConfigureRequest) -> AsyncGenerator[Record, None]:

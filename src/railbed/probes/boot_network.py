@@ -15,7 +15,7 @@ from railbed.model.probe import Probe
 from railbed.parsing.lines import Lines, TextFacts
 from railbed.parsing.netconfig.ifupdown import ifupdown_port
 from railbed.parsing.netconfig.netplan import KINDS, netplan_port
-from railbed.parsing.netconfig.networkd import networkd_port
+from railbed.parsing.netconfig.networkd import link_file, networkd_port
 from railbed.parsing.netconfig.networkmanager import FIELDS, networkmanager_port
 from railbed.parsing.netconfig.stored import PortIdentity, StoredPort
 
@@ -41,12 +41,6 @@ UNITS = "|".join((*SERVICES, *UNREAD, *AGENTS, LLDPAD))
 COMMAND = rf"""
 [ -d /run/systemd/system ] && [ "$(readlink /proc/self/ns/net)" = "$(readlink /proc/1/ns/net)" ] ||
   {{{{ echo '==> end <=='; exit 0; }}}}
-count=0
-show() {{{{
-  count=$((count + 1))
-  if [ $count -gt {MAX_FILES} ] || [ "$(wc -c <"$1")" -gt {MAX_FILE} ]; then echo '==> too-large <=='; return; fi
-  printf '==> file %s <==\n' "$1"; grep -aviE '^[[:space:]]*([#;]|$)|psk|passw|secret|wpa-|private|wireless-key' "$1"
-}}}}
 echo '==> services <=='
 systemctl list-units --type=service --state=active --plain --no-legend --no-pager |
   sed -nE 's/^({UNITS})[.]service .*/\1/p'
@@ -60,29 +54,54 @@ then
   fi
   if grep -lqi cloud-init /etc/netplan/*.yaml 2>/dev/null; then echo '==> cloud-init <=='; fi
 fi
+set --
 for file in /etc/network/interfaces /etc/network/interfaces.d/* \
   /etc/systemd/network/*.network /run/systemd/network/*.network /usr/local/lib/systemd/network/*.network \
   /usr/lib/systemd/network/*.network \
   /etc/systemd/network/*.network.d/*.conf /run/systemd/network/*.network.d/*.conf \
   /usr/local/lib/systemd/network/*.network.d/*.conf /usr/lib/systemd/network/*.network.d/*.conf
 do
-  [ -e "$file" ] && [ ! -d "$file" ] && show "$file"
+  [ -f "$file" ] && set -- "$@" "$file"
 done
+for netdev in {{netdevs}}; do
+  read -r index 2>/dev/null <"/sys/class/net/$netdev/ifindex" || continue
+  link=$(sed -n 's/^E:ID_NET_LINK_FILE=//p' "/run/udev/data/n$index" 2>/dev/null)
+  drop_ins="systemd/network/${{{{link##*/}}}}.d"
+  for file in "$link" "/etc/$drop_ins"/*.conf "/run/$drop_ins"/*.conf "/usr/local/lib/$drop_ins"/*.conf \
+    "/usr/lib/$drop_ins"/*.conf
+  do
+    [ -f "$file" ] && set -- "$@" "$file"
+  done
+done
+if [ $# -gt {MAX_FILES} ] || [ -n "$(find -L "$@" /dev/null -maxdepth 0 -size +{MAX_FILE}c)" ]; then
+  echo '==> too-large <=='
+else
+  # Once each: ports may share a file.
+  LC_ALL=C awk 'BEGIN {{{{ for (i = 1; i < ARGC; i++) if (ARGV[i] in known) ARGV[i] = ""; else known[ARGV[i]] }}}}
+    FNR == 1 {{{{ printf "==> file %s <==\n", FILENAME; shown[FILENAME] }}}}
+    {{{{ line = tolower($0) }}}} line !~ /^[ \t]*([#;]|$)|psk|passw|secret|wpa-|private|wireless-key/
+    END {{{{ for (file in known) if (!(file in shown) && file != "/dev/null") printf "==> file %s <==\n", file }}}}
+  ' "$@" /dev/null
+fi
 if command -v nmcli >/dev/null && systemctl is-active --quiet NetworkManager; then
   echo '==> nm-devices <=='; nmcli -t -f DEVICE,STATE,CON-UUID device status
   nmcli -t -f UUID,FILENAME connection show | head -n {MAX_CONNECTIONS} | while IFS=: read -r uuid file; do
     printf '==> nm %s <==\nfilename:%s\n' "$uuid" "$file"
     nmcli -t -f {",".join(FIELDS)} connection show uuid "$uuid" </dev/null
+    # Older versions know no such setting, and would refuse all of the others with it.
+    nmcli -t -f ethtool connection show uuid "$uuid" </dev/null 2>/dev/null
   done
 fi
 for netdev in {{netdevs}}; do
   cd "/sys/class/net/$netdev" 2>/dev/null || continue
   printf '==> port %s <==\n' "$netdev"
-  echo "mac $(cat address)"; echo "type $(cat type)"
-  echo "driver $(basename "$(readlink device/driver)")"
-  echo "features $(cat device/features 2>/dev/null)"
+  mac=; read -r mac <address; type=; read -r type <type; index=; read -r index <ifindex
+  features=; read -r features 2>/dev/null <device/features
+  driver=$(readlink device/driver)
+  printf 'mac %s\ntype %s\ndriver %s\nfeatures %s\n' "$mac" "$type" "${{{{driver##*/}}}}" "$features"
   echo "dcbx $(dcb dcbx show dev "$netdev" 2>/dev/null)"
-  echo "file $(sed -n 's/^NETWORK_FILE=//p' "/run/systemd/netif/links/$(cat ifindex)" 2>/dev/null)"
+  sed -n 's/^NETWORK_FILE=/file /p; s/^E:ID_NET_LINK_FILE=/link /p' \
+    "/run/systemd/netif/links/$index" "/run/udev/data/n$index" 2>/dev/null
 done
 echo '==> end <=='
 """
@@ -94,6 +113,9 @@ class BootPort:
 
     stored: tuple[StoredPort, ...] = ()
     """What each service that is responsible for it stores; none if no service is."""
+    link_file: StoredPort | None = None
+    """What the file that systemd-udevd applies to it stores."""
+    driver: str = ""
     starts_at: int | None = None
     """The MTU that the driver gives it; None if that is not known."""
     dcbx_by_host: bool | None = None
@@ -142,6 +164,8 @@ def parse(text: str) -> BootNetwork:
         ports={
             netdev: BootPort(
                 stored=tuple(_list_stored(parts, named, services, _identity(netdev, values))),
+                link_file=link_file(named["file"], values.get("link", "")),
+                driver=values.get("driver", ""),
                 starts_at=_starts_at(values),
                 dcbx_by_host=_dcbx_by_host(values.get("dcbx", "").split()),
             )

@@ -16,9 +16,26 @@ PATTERNS = {
     "address": "(^|[^a-z])ip( -[a-z0-9]+)* +a(ddr(ess)?)? |ifconfig|nmcli|dhclient|dhcpcd",
     "qos": "mlnx_qos|lldptool|lldpad|pfctx|pfcrx|(^|[^a-z])dcb ",
     "tos": "roce_tos|traffic_class",
+    "pause": "ethtool.*( -A|--pause)|pause|flow.?control",
+    "offloads": "ethtool.*( -K|--offload|--features)|offload|ethtool_opts",
+    "dcqcn": "roce_np|roce_rp|cnp_dscp|cc_params|mlxconfig|mstconfig|mlxreg|bfb",
+    "governor": "governor|cpufreq|cpupower|tuned-adm|energy_perf",
+    "gpu": "nvidia-smi|nvidia-persistenced|dcgmi",
+    "modules": "rdma.ucm|ib.uverbs|nvidia.peermem|nv.peer.mem|_ib($|[^a-z])|rdma_rxe|siw|bnxt_re|irdma|openibd",
+    "link": "(^|[^a-z])ip( -[a-z0-9]+)* +l(ink)? |ifconfig|ifup|nmcli|networkctl",
+    "any": "ansible-pull|puppet +agent|chef-client|salt-call|cfengine",
 }
-"""By setting, what a file mentions that may set it."""
+"""By setting, what a file mentions that may set it; `any` sets what a server decides."""
+FROM_SERVICES = ("mtu", "address")
+"""Settings that other probes understand in the configuration of network services."""
 MAX_FILES = 300
+UNDERSTOOD = ("cpupower", "cpufrequtils", "ondemand", "loadcpufreq", "tuned", "nvidia-persistenced", "openibd")
+"""Services that other probes read."""
+MATCHES = "\n".join(
+    f"{'!more && ' if name in FROM_SERVICES else ''}line ~ /{pattern.lower()}/ {{ note({number}) }}"
+    for number, (name, pattern) in enumerate(PATTERNS.items())
+)
+TITLES = "; ".join(f'printf "==> {name} <==\\n%s", files[{number}]' for number, name in enumerate(PATTERNS))
 COMMAND = rf"""
 [ -d /run/systemd/system ] || {{ echo '==> end <=='; exit 0; }}
 units=$(find /etc/systemd/system /usr/local/lib/systemd/system -type f \
@@ -26,18 +43,29 @@ units=$(find /etc/systemd/system /usr/local/lib/systemd/system -type f \
 hooks=$(find -L /etc/rc.local /etc/rc.d/rc.local /etc/udev/rules.d /etc/systemd/network \
   /etc/network/if-pre-up.d /etc/network/if-up.d /etc/NetworkManager/dispatcher.d /etc/networkd-dispatcher \
   /etc/crontab /etc/cron.d /var/spool/cron /var/lib/cloud/instance/user-data.txt /etc/modprobe.d /etc/tuned \
-  -type f ! -path '/etc/systemd/network/*.network' ! -path '/etc/systemd/network/*.conf' -size -512k 2>/dev/null |
-  head -n {MAX_FILES})
+  /etc/infiniband \
+  -type f ! -path '/etc/network/*/ethtool' ! -path '/etc/systemd/network/*.network' \
+  ! -path '/etc/systemd/network/*.conf' -size -512k 2>/dev/null | head -n {MAX_FILES})
 files=$(printf '%s\n%s\n' "$units" "$hooks" | grep .)
-started=$(printf '%s\n' "$files" | tr '\n' '\0' | xargs -0 -r grep -shE '^Exec|@reboot|RUN' |
-  grep -oE '/[A-Za-z0-9_./@+-]+' | sort -u | head -n {MAX_FILES} | while read -r file; do
-    [ -f "$file" ] && [ "$(head -c 2 "$file" | tr -d '\0')" = '#!' ] && echo "$file"
-  done)
-mentions() {{
-  printf '==> %s <==\n' "$1"
-  printf '%s\n%s\n' "$files" "$started" | grep . | tr '\n' '\0' | xargs -0 -r grep -slEi -- "$2"
+more=$(find -L /etc/network/interfaces /etc/network/interfaces.d /etc/sysconfig/network-scripts /etc/init.d \
+  $(ls -d /etc/systemd/system/*.wants 2>/dev/null) -type f ! -name railbed ! -name railbed.service \
+  -size -64k 2>/dev/null | grep -vE '/({"|".join(UNDERSTOOD)})([.]service)?$' | head -n {MAX_FILES})
+scripts_of() {{
+  printf '%s\n' "$1" | tr '\n' '\0' | xargs -0 -r grep -shE '^Exec|@reboot|RUN|up ' |
+    grep -oE '/[A-Za-z0-9_./@+-]+' | sort -u | head -n {MAX_FILES} | while read -r file; do
+    [ -f "$file" ] && read -r first <"$file" && case "$first" in '#!'*) echo "$file";; esac
+  done
 }}
-{chr(10).join(f"mentions {name} '{pattern}'" for name, pattern in PATTERNS.items())}
+started=$(scripts_of "$files")
+scripts=$(scripts_of "$more")
+{{ printf '%s\n%s\n' "$files" "$started" | grep .; echo more=1; printf '%s\n%s\n' "$more" "$scripts" | grep .
+  echo /dev/null; }} | tr '\n' '\0' | LC_ALL=C xargs -0 awk '
+function note(number) {{
+  if (!((number, FILENAME) in seen)) {{ seen[number, FILENAME]; files[number] = files[number] FILENAME "\n" }}
+}}
+{{ line = tolower($0) }}
+{MATCHES}
+END {{ {TITLES} }}' 2>/dev/null
 echo '==> end <=='
 """
 
@@ -51,7 +79,8 @@ class BootScripts(TextFacts):
 
     def of(self, setting: str) -> tuple[str, ...] | None:
         """Return the files that may change a setting; None if that is not known."""
-        return self.files.get(setting)
+        own = self.files.get(setting)
+        return None if own is None else (*own, *self.files.get("any", ()))
 
 
 def parse(text: str) -> BootScripts:

@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-from railbed.model.cluster import LOCAL_HOST, Cluster, DeviceKind, Login, Nxapi, Switch
+from railbed.model.cluster import LOCAL_HOST, Bmc, Cluster, DeviceKind, Login, Nxapi, Switch
 from railbed.model.reading import Output
 
 
@@ -26,9 +26,9 @@ class Command:
     """Its output belongs in a recording; that of a command repeated every few seconds does not."""
 
 
-Access = Literal["local", "ssh", "srun", "ssh-cli", "nxapi", "none"]
+Access = Literal["local", "ssh", "srun", "ssh-cli", "nxapi", "redfish", "ipmi", "none"]
 """How a device is reached: this machine's own shell, a shell over SSH or in a Slurm job, the command line of a switch
-over SSH or NX-API, or not at all."""
+over SSH or NX-API, a BMC over Redfish or IPMI, or not at all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,12 +42,18 @@ class Target:
     kind: DeviceKind = "node"
     nxapi: Nxapi | None = None
     """Port and certificate of a switch that is reached over NX-API."""
+    bmc: Bmc | None = None
+    """How a BMC is reached, and the login there."""
+    changing: bool = False
+    """Whether it may be changed; a BMC is otherwise only read."""
 
     @property
     def access(self) -> Access:
         """How the device is reached. This is the only place that decides."""
         if not self.host:
             return "none"
+        if self.bmc is not None:
+            return "ipmi" if self.bmc.uses_ipmi else "redfish"
         if self.kind == "switch":
             return "nxapi" if self.nxapi else "ssh-cli"
         if self.host == LOCAL_HOST:
@@ -83,8 +89,12 @@ Connector = Callable[[Target], AbstractAsyncContextManager[Transport]]
 """Opens the only connection to a device. Raises DeviceError."""
 
 
+Forward = Callable[[Login, str, int], AbstractAsyncContextManager[str]]
+"""Opens a Unix socket that leads to a host and port behind the jump host of a login."""
+
+
 def targets_of(cluster: Cluster, *, changing: bool = False) -> tuple[Target, ...]:
-    """Return the devices of a cluster, nodes first. Connections are made only when something is read.
+    """Return the devices of a cluster, nodes first, BMCs last. Connections are made only when something is read.
 
     To change devices, all of them are reached over SSH: NX-API only reads.
     """
@@ -92,7 +102,11 @@ def targets_of(cluster: Cluster, *, changing: bool = False) -> tuple[Target, ...
         Target(name=name, host=node.host, login=node.login.over(cluster.login)) for name, node in cluster.nodes.items()
     )
     switches = (_switch(name, switch, cluster, changing=changing) for name, switch in cluster.switches.items())
-    return (*nodes, *switches)
+    bmcs = (
+        Target(name=name, host=bmc.host, login=Login(jump=bmc.jump), kind="bmc", bmc=bmc, changing=changing)
+        for name, (_, bmc) in cluster.bmcs().items()
+    )
+    return (*nodes, *switches, *bmcs)
 
 
 def _switch(name: str, switch: Switch, cluster: Cluster, *, changing: bool) -> Target:

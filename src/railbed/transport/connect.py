@@ -9,7 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from railbed.errors import Unreachable
-from railbed.transport.base import Connector, Target, Transport
+from railbed.transport.base import Connector, Forward, Target, Transport
 from railbed.transport.local import connect_local
 from railbed.transport.srun import SrunConnector
 
@@ -41,17 +41,30 @@ async def live_connector(*, spares: bool = True) -> AsyncIterator[Connector]:
                     return srun.connect(target)
                 case "ssh-cli":
                     return ssh().to_command_line(target)
-                case "nxapi":
-                    from railbed.transport.nxapi import connect_nxapi  # Python's HTTP is slow to load
-
-                    return connect_nxapi(target, ssh().forward)
                 case "none":
                     raise Unreachable(
                         "the cluster file gives no host for it",
                         hint=f"add `host:` to {target.name} in the cluster file",
                     )
+                case _:
+                    return _connect_api(target, lambda login, host, port: ssh().forward(login, host, port))
 
         yield connect
+
+
+def _connect_api(target: Target, forward: Forward) -> AbstractAsyncContextManager[Transport]:
+    """Connect to a device without a command line; each is loaded only if a cluster has one: Python's HTTP is slow."""
+    if target.access == "ipmi":
+        from railbed.transport.bmc.ipmi import connect_ipmi
+
+        return connect_ipmi(target)
+    if target.access == "redfish":
+        from railbed.transport.bmc.redfish import connect_redfish
+
+        return connect_redfish(target, forward)
+    from railbed.transport.nxapi import connect_nxapi
+
+    return connect_nxapi(target, forward)
 
 
 def ssh_connector() -> SshConnector:

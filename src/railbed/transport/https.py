@@ -11,7 +11,7 @@ import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from email.message import Message
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from railbed.errors import (
     DeviceError,
@@ -21,7 +21,6 @@ from railbed.errors import (
     TimedOut,
     Unreachable,
 )
-from railbed.model.cluster import Nxapi
 from railbed.model.reading import MAX_OUTPUT_BYTES
 from railbed.model.text import expand_home
 from railbed.transport.batch import CHUNK, PrintsTooMuch
@@ -46,29 +45,65 @@ class HttpAnswer:
     body: bytes
 
 
+class HttpsTrust(Protocol):
+    """A part of the cluster file that says where a server listens and which certificate to accept."""
+
+    @property
+    def open_port(self) -> int: ...
+    @property
+    def ca(self) -> str | None: ...
+    @property
+    def fingerprint(self) -> str | None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerWords:
+    """What messages call a server and its part of the cluster file."""
+
+    device: str
+    key: str
+    closed: str
+    """What to look at if nothing listens on its port."""
+
+
+NXAPI_WORDS = ServerWords(
+    device="switch",
+    key="nxapi",
+    closed="nothing listens on this port there: is `feature nxapi` on, and is this its HTTPS port (`show nxapi`)?",
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpsServer:
     """A server and the certificate that it must present. Every request has a connection of its own."""
 
     host: str
-    trust: Nxapi
+    trust: HttpsTrust
+    words: ServerWords = NXAPI_WORDS
     tunnel: str = ""
     """Unix socket that leads to the server through a jump host; empty for a direct connection."""
     context: ssl.SSLContext = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "context", _context(self.trust))
+        object.__setattr__(self, "context", _context(self.trust, self.words))
 
     @property
     def place(self) -> str:
         """The server, for messages."""
-        return f"{self.host} port {self.trust.port}"
+        return f"{self.host} port {self.trust.open_port}"
 
     async def post(self, path: str, headers: Mapping[str, str], body: bytes) -> HttpAnswer:
         """Send one request and return the answer. Raises DeviceError or PrintsTooMuch."""
+        return await self._send("POST", path, {"Content-Length": str(len(body)), **headers}, body)
+
+    async def get(self, path: str, headers: Mapping[str, str]) -> HttpAnswer:
+        """Read one path and return the answer, which may be a redirect: none is followed."""
+        return await self._send("GET", path, headers, b"")
+
+    async def _send(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> HttpAnswer:
         reader, writer = await self._connect()
         try:
-            writer.write(self._head(path, headers, len(body)) + body)
+            writer.write(self._head(method, path, headers) + body)
             await writer.drain()
             answer = await _read_to_end(reader)
         except OSError as error:
@@ -77,11 +112,11 @@ class HttpsServer:
             writer.transport.abort()  # a server that froze would not confirm a proper end
         return parse_answer(answer, self.place)
 
-    def _head(self, path: str, headers: Mapping[str, str], length: int) -> bytes:
+    def _head(self, method: str, path: str, headers: Mapping[str, str]) -> bytes:
         host = f"[{self.host}]" if ":" in self.host else self.host
-        lines = {"Host": f"{host}:{self.trust.port}", "Connection": "close", "Content-Length": str(length), **headers}
+        lines = {"Host": f"{host}:{self.trust.open_port}", "Connection": "close", **headers}
         return "".join(
-            [f"POST {path} HTTP/1.1\r\n", *(f"{name}: {value}\r\n" for name, value in lines.items()), "\r\n"]
+            [f"{method} {path} HTTP/1.1\r\n", *(f"{name}: {value}\r\n" for name, value in lines.items()), "\r\n"]
         ).encode("ascii")
 
     async def _connect(self) -> Streams:
@@ -98,8 +133,8 @@ class HttpsServer:
             writer.transport.abort()
             raise HostKeyChanged(
                 f"the certificate of {self.place} is not the one in the cluster file: its fingerprint is {shown}",
-                hint="if the switch has a new certificate, correct `fingerprint:` under `nxapi:`; if not, somebody may "
-                "be intercepting the connection",
+                hint=f"if the {self.words.device} has a new certificate, correct `fingerprint:` under "
+                f"`{self.words.key}:`; if not, somebody may be intercepting the connection",
             )
         return reader, writer
 
@@ -107,16 +142,17 @@ class HttpsServer:
         name = self.host.partition("%")[0]
         if self.tunnel:
             return await asyncio.open_unix_connection(self.tunnel, ssl=context, server_hostname=name)
-        return await asyncio.open_connection(self.host, self.trust.port, ssl=context, server_hostname=name)
+        return await asyncio.open_connection(self.host, self.trust.open_port, ssl=context, server_hostname=name)
 
     async def _explain_distrust(self, error: ssl.SSLCertVerificationError) -> DeviceError:
         """Return why a certificate was not accepted, with its fingerprint to compare."""
         shown = await self._presented_fingerprint()
-        pin = f"if `{shown}` is the fingerprint of the switch's certificate, pin it: `nxapi: {{fingerprint: …}}`; "
+        device, key = self.words.device, self.words.key
+        pin = f"if `{shown}` is the fingerprint of the {device}'s certificate, pin it: `{key}: {{fingerprint: …}}`; "
         return HostKeyUnknown(
             f"the certificate of {self.place} is not trusted: {error.verify_message}",
             hint=(pin if shown else "")
-            + "for a certificate of your own authority, name the authority's file: `nxapi: {ca: FILE}`",
+            + f"for a certificate of your own authority, name the authority's file: `{key}: {{ca: FILE}}`",
         )
 
     async def _presented_fingerprint(self) -> str:
@@ -145,9 +181,7 @@ class HttpsServer:
         refused = isinstance(error, ConnectionRefusedError)
         return Unreachable(
             f"{self.place} cannot be reached: {_reason(error)}",
-            hint="nothing listens on this port there: is `feature nxapi` on, and is this its HTTPS port (`show nxapi`)?"
-            if refused
-            else f"is it on, and is {self.host} its address?",
+            hint=self.words.closed if refused else f"is it on, and is {self.host} its address?",
         )
 
 
@@ -189,7 +223,7 @@ async def _read_to_end(reader: asyncio.StreamReader) -> bytes:
     return bytes(answer)
 
 
-def _context(trust: Nxapi) -> ssl.SSLContext:
+def _context(trust: HttpsTrust, words: ServerWords) -> ssl.SSLContext:
     if trust.fingerprint:
         return _without_trust()
     try:
@@ -198,7 +232,7 @@ def _context(trust: Nxapi) -> ssl.SSLContext:
         reason = "it has no certificate" if isinstance(error, ssl.SSLError) else _reason(error)
         raise LoginRefused(
             f"the certificate authorities in {trust.ca} cannot be read: {reason}",
-            hint="correct `ca:` under `nxapi:` in the cluster file",
+            hint=f"correct `ca:` under `{words.key}:` in the cluster file",
         ) from error
 
 

@@ -10,14 +10,14 @@ import base64
 import json
 import re
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
 from railbed.errors import DeviceError, LoginRefused, TimedOut, Unreachable
 from railbed.model.cluster import Login
 from railbed.model.reading import COMPLAINT_CHARS, Output
-from railbed.transport.base import Command, Program, Target, Transport
+from railbed.transport.base import Command, Forward, Program, Target, Transport
 from railbed.transport.batch import PrintsTooMuch, cut_off, unfinished_output
 from railbed.transport.https import CONNECT_SECONDS, HttpAnswer, HttpsServer
 from railbed.transport.secret import resolve, secret_place
@@ -27,9 +27,6 @@ PATH = "/ins"
 AS_JSON = "| json"
 LOGIN_COMMAND = "show clock"
 COOKIE = re.compile(r"nxapi_auth=[\x21-\x3a\x3c-\x7e]{1,4000}(?=;|$)")
-
-Forward = Callable[[Login, str, int], AbstractAsyncContextManager[str]]
-"""Opens a Unix socket that leads to a host and port behind the jump host of a login."""
 
 
 @asynccontextmanager

@@ -8,12 +8,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from switchlab.common.hostkey import ensure_host_key
+from switchlab.common.logins import Logins
 from switchlab.nexus.commands.loader import boot
 from switchlab.nexus.model.switch import Switch
 from switchlab.nexus.servers.control import ControlService
-from switchlab.nexus.servers.hostkey import ensure_host_key
 from switchlab.nexus.servers.nxapi import NxapiService
-from switchlab.nexus.servers.ssh import Logins, SshService
+from switchlab.nexus.servers.ssh import SshService
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from switchlab.common.logins import Logins
 from switchlab.nexus.commands.loader import apply_lines
 from switchlab.nexus.model.platform import PLATFORMS
 from switchlab.nexus.model.switch import Switch
-from switchlab.nexus.servers.ssh import Logins
 from switchlab.nexus.service import Emulator, Endpoints
 from switchlab.nexus.session import Session
 from tests.switchlab.nexus.support import LOSSLESS, PASSWORD

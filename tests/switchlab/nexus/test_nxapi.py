@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
+from switchlab.common.logins import Logins
 from switchlab.nexus.commands.loader import apply_lines
 from switchlab.nexus.model.switch import Switch
 from switchlab.nexus.servers.nxapi import NxapiService
-from switchlab.nexus.servers.ssh import Logins
 from switchlab.nexus.session import Session
 from tests.switchlab.nexus.conftest import StartEmulator
 from tests.switchlab.nexus.support import PASSWORD, run

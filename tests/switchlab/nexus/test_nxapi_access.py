@@ -29,10 +29,10 @@ from railbed.probes.outputs import all_probes, parse_output
 from railbed.transport import https, nxapi
 from railbed.transport.base import Command, Target, targets_of
 from railbed.transport.connect import live_connector
+from switchlab.common.logins import Logins
 from switchlab.nexus.commands.loader import apply_lines
 from switchlab.nexus.model.switch import Switch
 from switchlab.nexus.servers.certificate import ensure_certificate, server_context
-from switchlab.nexus.servers.ssh import Logins
 from tests.support.nexus import connected
 from tests.support.sshd import SSHD, running_servers
 from tests.switchlab.nexus.conftest import StartEmulator

@@ -12,9 +12,9 @@ from pathlib import Path
 import asyncssh
 import pytest
 
+from switchlab.common.hostkey import ensure_host_key
 from switchlab.nexus.commands.loader import apply_lines
 from switchlab.nexus.model.switch import Switch
-from switchlab.nexus.servers.hostkey import ensure_host_key
 from switchlab.nexus.service import Emulator
 from tests.switchlab.nexus.conftest import StartEmulator
 from tests.switchlab.nexus.support import PASSWORD

@@ -2,163 +2,20 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import replace
 
 import pytest
-from ruamel.yaml import YAML
+from tests.support.bootnode import CONNECTION, NETWORK, NOTHING_ELSE, QOS, Node, interfaces, netplan, networkd
 
 from railbed.check.book import CHECK_BOOK
-from railbed.configure.plan import Plan, make_plan
-from railbed.model.cluster import Cluster
+from railbed.configure.plan import make_plan
 from railbed.model.fix import FileStep, Persistence
-from railbed.model.reading import DeviceFacts, Known, Output
-from railbed.model.record import Finding, Verdict
-from railbed.probes import boot_config, boot_network, boot_scripts, dcb_app, dcb_pfc, ip_addr, ip_link, roce_tos
-from railbed.probes.boot_config import IFUPDOWN, NETPLAN, UNIT, BootConfig
+from railbed.model.record import Verdict
+from railbed.probes import boot_config
+from railbed.probes.boot_config import NETPLAN, UNIT
 from railbed.rules.engine import judge
 from railbed.rules.site import Site
 
-CLUSTER = Cluster.model_validate(
-    {
-        "name": "c",
-        "rails": {"r": {"subnet": "10.1.0.0/24", "mtu": 9000}},
-        "nodes": {
-            name: {
-                "host": name,
-                "ports": [{"netdev": "eth1", "rail": "r", "address": f"10.1.0.{number}", "rdma": "mlx5_0"}],
-            }
-            for number, name in enumerate(("a", "b"), 1)
-        },
-    }
-)
-NETWORK = ("mtu", "rail_address")
-QOS = ("pfc", "dscp_map", "roce_tos")
-ADDRESS = json.dumps([{"ifname": "eth1", "addr_info": [{"family": "inet", "local": "10.1.0.1", "prefixlen": 24}]}])
-NOTHING_ELSE = "".join(f"==> {name} <==\n" for name in (*boot_scripts.PATTERNS, "end"))
-PFC = "==> eth1 <==\nprio-pfc 0:off 1:off 2:off 3:on 4:off 5:off 6:off 7:off\n"
-DSCP = "==> eth1 <==\ndscp-prio AF31:3\n"
-TOS = "mlx5_0/ports/1/default_roce_tos:106\n"
-UNITS = {"netplan": "systemd-networkd", "networkd": "systemd-networkd", "ifupdown": "networking"}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Node:
-    """A node whose settings are right now, and what its files will restore."""
-
-    manager: str
-    """As configure calls it; empty for NetworkManager."""
-    files: Mapping[str, str] = field(default_factory=dict)
-    mtu: int = 9000
-    driver: str = "mlx5_core"
-    agents: tuple[str, ...] = ()
-    scripts: str = NOTHING_ELSE
-    connection: Mapping[str, str] = field(default_factory=dict)
-    unit_enabled: bool | None = None
-    dcbx: str = "host ieee"
-    units: tuple[str, ...] = ()
-    rules: tuple[str, ...] = NETWORK
-
-    def site(self) -> Site:
-        """Return the cluster with the facts of this node."""
-        link = {"ifname": "eth1", "mtu": self.mtu, "operstate": "UP", "flags": ["UP", "LOWER_UP"]}
-        rails = {name: rail.model_copy(update={"mtu": self.mtu}) for name, rail in CLUSTER.rails.items()}
-        readings = {
-            "ip_link": ip_link.PROBE.parse(json.dumps([link])),
-            "ip_addr": ip_addr.PROBE.parse(ADDRESS),
-            "dcb_pfc": dcb_pfc.PROBE.parse(PFC),
-            "dcb_app": dcb_app.PROBE.parse(DSCP),
-            "roce_tos": roce_tos.PROBE.parse(TOS),
-            "boot_network": boot_network.PROBE.parse(self._network()),
-            "boot_scripts": boot_scripts.PROBE.parse(self.scripts),
-            "boot_config": BootConfig(
-                systemd=True,
-                manager=self.manager,
-                files={path: text for path, text in self.files.items() if "railbed" in path},
-                network_files={"eth1": path} if (path := self._applied()) else {},
-                unit_enabled=self.unit_enabled,
-            ),
-        }
-        output = Output(device="a", key="", command="", stdout=b"", exit=0, sent=0, received=0)
-        known = {name: (Known(facts=facts, output=output),) for name, facts in readings.items()}
-        return Site(CLUSTER.model_copy(update={"rails": rails}), {"a": DeviceFacts(device="a", readings=known)})
-
-    def findings(self) -> dict[str, Finding]:
-        return {finding.check: finding for finding in self._judged()}
-
-    def plan(self) -> Plan:
-        return make_plan(self.site(), self._judged(), only=(), named=())
-
-    def _judged(self) -> list[Finding]:
-        return list(judge(CHECK_BOOK, self.site(), [CHECK_BOOK.rules[name] for name in self.rules]))
-
-    def configured(self) -> Node:
-        """Return the node with the files that configure writes."""
-        (device,) = self.plan().devices
-        written = {step.path: step.content or "" for step in device.fix.apply if isinstance(step, FileStep)}
-        assert written
-        return replace(self, files={**self.files, **written})
-
-    def _applied(self) -> str:
-        """Return the file that networkd would report; the first fits in all of these cases."""
-        return next((path for path in sorted(self.files) if path.endswith(".network")), "")
-
-    def _network(self) -> str:
-        service = UNITS.get(self.manager, "NetworkManager")
-        lines = ["==> services <==", service, *self.agents, *self.units]
-        if self.manager == "netplan":
-            lines += ["==> netplan <==", self._netplan()]
-        for path, text in self.files.items():
-            lines += [f"==> file {path} <==", text] if "network/" in path else []
-        if self.connection:
-            lines += ["==> nm-devices <==", "eth1:connected:u-1", "==> nm u-1 <=="]
-            lines += [f"{key}:{value}" for key, value in self.connection.items()]
-        lines += ["==> port eth1 <==", "mac 0c:42:a1:00:00:01", "type 1", f"driver {self.driver}", "features 0000"]
-        return "\n".join([*lines, f"dcbx {self.dcbx}", f"file {self._applied()}", "==> end <==", ""])
-
-    def _netplan(self) -> str:
-        """Return what `netplan get` prints: mappings are merged, lists are joined."""
-        merged: dict[str, Any] = {}
-        for path, text in sorted(self.files.items()):
-            if path.endswith(".yaml"):
-                merge(merged, YAML(typ="safe").load(text))
-        return json.dumps(merged)
-
-
-def merge(into: dict[str, Any], other: Mapping[str, Any]) -> None:
-    for key, value in other.items():
-        if isinstance(value, Mapping):
-            merge(into.setdefault(key, {}), value)
-        elif isinstance(value, list):
-            into[key] = [*into.get(key, []), *value]
-        else:
-            into[key] = value
-
-
-def netplan(text: str) -> dict[str, str]:
-    return {"/etc/netplan/50-site.yaml": f"network: {{version: 2, ethernets: {{{text}}}}}\n"}
-
-
-def interfaces(text: str = "") -> dict[str, str]:
-    return {"/etc/network/interfaces": f"auto lo\niface lo inet loopback\n{text}source /etc/network/interfaces.d/*\n"}
-
-
-def networkd(text: str) -> dict[str, str]:
-    return {"/etc/systemd/network/20-rail.network": f"[Match]\nName=eth1\n{text}"}
-
-
-CONNECTION = {
-    "filename": "/etc/NetworkManager/system-connections/rail.nmconnection",
-    "connection.id": "rail",
-    "connection.type": "802-3-ethernet",
-    "connection.interface-name": "eth1",
-    "connection.autoconnect": "yes",
-    "802-3-ethernet.mtu": "9000",
-    "ipv4.method": "manual",
-    "ipv4.addresses": "10.1.0.1/24",
-}
 NOT_STORED = {
     "netplan": Node(manager="netplan", files=netplan("eno1: {dhcp4: true}")),
     "netplan, empty": Node(manager="netplan", files=netplan("eth1: {optional: true}")),
@@ -207,11 +64,6 @@ LEASED = {
         connection={**CONNECTION, "802-3-ethernet.mtu": "auto", "ipv4.method": "auto", "ipv4.addresses": ""},
     ),
 }
-WRITTEN = [NETPLAN, IFUPDOWN, UNIT, "/etc/systemd/network/"]
-
-
-def verdicts(node: Node) -> dict[str, Verdict]:
-    return {check: finding.verdict for check, finding in node.findings().items()}
 
 
 @pytest.mark.parametrize("node", NOT_STORED.values(), ids=NOT_STORED)
@@ -226,14 +78,14 @@ def test_what_is_stored_nowhere_is_a_warning_until_configure_stores_it_and_again
     assert findings["mtu"].observed.startswith("MTU 9000 right now, gone after a reboot: ")
     assert findings["rail_address"].observed.startswith("10.1.0.1/24 right now, gone after a reboot: ")
     configured = node.configured()
-    assert set(verdicts(configured).values()) == {Verdict.OK}, configured.files
+    assert set(configured.verdicts().values()) == {Verdict.OK}, configured.files
     assert not configured.plan().devices, "nothing is left to do"
-    assert verdicts(node) == verdicts(replace(configured, files=node.files))
+    assert node.verdicts() == replace(configured, files=node.files).verdicts()
 
 
 @pytest.mark.parametrize("node", STORED.values(), ids=STORED)
 def test_a_node_that_restores_its_settings_is_right(node: Node) -> None:
-    assert set(verdicts(node).values()) == {Verdict.OK}
+    assert set(node.verdicts().values()) == {Verdict.OK}
 
 
 @pytest.mark.parametrize("node", OTHERS.values(), ids=OTHERS)
@@ -242,7 +94,7 @@ def test_another_stored_value_is_named_with_where_it_is_and_overridden_by_config
     assert findings["mtu"].observed.startswith("MTU 9000 right now, after a reboot MTU 1500: ")
     assert findings["rail_address"].observed.startswith("10.1.0.1/24 right now, after a reboot 10.1.0.7/24: ")
     assert all(finding.verdict is Verdict.WARN for finding in findings.values())
-    assert set(verdicts(node.configured()).values()) == {Verdict.OK}
+    assert set(node.configured().verdicts().values()) == {Verdict.OK}
 
 
 @pytest.mark.parametrize("node", LEASED.values(), ids=LEASED)
@@ -251,7 +103,7 @@ def test_a_lease_is_a_warning_for_the_address_alone_since_the_mtu_may_come_with_
     assert (findings["mtu"].verdict, findings["rail_address"].verdict) == (Verdict.OK, Verdict.WARN)
     assert "whatever DHCP leases" in findings["rail_address"].observed
     assert "reserve the address" in findings["rail_address"].remedy
-    assert set(verdicts(node.configured()).values()) == {Verdict.OK}
+    assert set(node.configured().verdicts().values()) == {Verdict.OK}
 
 
 @pytest.mark.parametrize(
@@ -270,12 +122,12 @@ def test_a_lease_is_a_warning_for_the_address_alone_since_the_mtu_may_come_with_
     ids=["agent", "other service", "script", "scripts not read", "any interface", "files elsewhere"],
 )
 def test_what_is_not_understood_is_no_reason_to_warn(node: Node) -> None:
-    assert set(verdicts(node).values()) == {Verdict.OK}
+    assert set(node.verdicts().values()) == {Verdict.OK}
 
 
 def test_the_mtu_that_a_driver_starts_with_needs_no_file() -> None:
-    assert verdicts(replace(NOT_STORED["netplan"], driver="ena"))["mtu"] is Verdict.OK, "it may start with another"
-    assert verdicts(replace(NOT_STORED["netplan"], mtu=1500))["mtu"] is Verdict.OK
+    assert replace(NOT_STORED["netplan"], driver="ena").verdicts()["mtu"] is Verdict.OK, "it may start with another"
+    assert replace(NOT_STORED["netplan"], mtu=1500).verdicts()["mtu"] is Verdict.OK
 
 
 def test_configure_only_stores_what_is_right_now() -> None:
@@ -304,7 +156,7 @@ def test_what_only_commands_restore_is_a_warning_until_it_is_in_the_unit() -> No
     written = [step.path for step in device.fix.apply if isinstance(step, FileStep)]
     assert (written, device.fix.interrupts) == ([UNIT], False)
     configured = SWITCHABLE.configured()
-    assert set(verdicts(configured).values()) == {Verdict.OK}
+    assert set(configured.verdicts().values()) == {Verdict.OK}
     assert not configured.plan().devices
 
 
@@ -323,14 +175,14 @@ def test_what_only_commands_restore_is_a_warning_until_it_is_in_the_unit() -> No
     ids=["switch", "not known", "lldpad", "agent", "script"],
 )
 def test_what_something_else_may_restore_is_no_warning(node: Node, right: set[str]) -> None:
-    assert {check for check, verdict in verdicts(node).items() if verdict is Verdict.OK} == right
+    assert {check for check, verdict in node.verdicts().items() if verdict is Verdict.OK} == right
 
 
 def test_a_unit_that_is_disabled_restores_nothing_and_configure_enables_it() -> None:
     configured = replace(NOT_STORED["NetworkManager"].configured(), unit_enabled=True)
-    assert set(verdicts(configured).values()) == {Verdict.OK}
+    assert set(configured.verdicts().values()) == {Verdict.OK}
     disabled = replace(configured, unit_enabled=False)
-    assert set(verdicts(disabled).values()) == {Verdict.WARN}
+    assert set(disabled.verdicts().values()) == {Verdict.WARN}
     (device,) = disabled.plan().devices
     assert "systemctl enable --quiet railbed.service" in [str(step) for step in device.fix.apply]
 
@@ -344,7 +196,7 @@ def test_an_old_unit_with_another_value_is_named() -> None:
         "MTU 9000 right now, after a reboot what /etc/systemd/system/railbed.service sets: "
         "ip link set dev eth1 mtu 4200"
     )
-    assert verdicts(replace(node, files=files).configured())["mtu"] is Verdict.OK
+    assert replace(node, files=files).configured().verdicts()["mtu"] is Verdict.OK
 
 
 def test_recordings_without_these_facts_are_judged_as_before() -> None:

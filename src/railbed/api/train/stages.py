@@ -32,6 +32,7 @@ from railbed.train.data import tokenizer
 from railbed.train.progress.steps import TrainingEnd
 from railbed.train.recipe import Recipe
 from railbed.train.run import TrainRequest, train
+from railbed.watch.lost import LostNodes
 from railbed.watch.run import RunSeries, alongside
 
 
@@ -54,6 +55,7 @@ async def train_on(
     if series.interval:
         samples = sample(site, fleet, series.take, interval=series.interval, training=request.folder)
         stages = alongside(stages, samples)
+    stages = LostNodes(site, fleet).beside(stages)
     async with aclosing(stages) as records:
         yield _report_start(request, series.interval)
         async for record in records:

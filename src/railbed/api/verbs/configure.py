@@ -17,6 +17,8 @@ from railbed.api.verbs.check import rule_named
 from railbed.check.book import usual_checks
 from railbed.configure.apply import undo as undo_changes
 from railbed.configure.journal import ChangeJournal
+from railbed.configure.power import PowerRequest, require_bmcs
+from railbed.configure.power import power_cycle as cycle_nodes
 from railbed.configure.request import ConfigureRequest
 from railbed.configure.run import checks_with_fixes
 from railbed.configure.run import configure as configure_devices
@@ -72,6 +74,33 @@ def configure(
     invocation = _invocation(site, journal, lambda fleet: configure_devices(site, fleet, request), changing=apply)
     words = ["configure", *(["--apply"] if apply else []), *_words("--rule", rules), *_words("--only", only)]
     return RecordStream(invocation, reach, store, [*words, *cluster_words(cluster)])
+
+
+def power_cycle(
+    nodes: Sequence[str],
+    cluster: ClusterLike = None,
+    *,
+    apply: bool = False,
+    confirm: Confirm | None = None,
+    reach: Reach | None = None,
+    store: Store | None = None,
+) -> RecordStream:
+    """Plan to switch nodes off and on again through their BMCs, or on if they are off; with `apply`, do it.
+
+    Yields a change for each node, and with `apply` the outcome. There is no undo, and nothing else calls this: a node
+    is power cycled only if somebody names it. `confirm` is asked once before anything is done.
+    """
+    reach, store = reach or Reach(), store or Store()
+    if apply:
+        _refuse_recording(reach)
+    site = required_cluster(cluster, reach, "configure")
+    require_bmcs(site, nodes)
+    journal = _journal_of(site)
+    callbacks = journal.callbacks(_confirming(confirm), None, store.folder)
+    request = PowerRequest(nodes=tuple(dict.fromkeys(nodes)), callbacks=callbacks, apply=apply)
+    invocation = _invocation(site, journal, lambda fleet: cycle_nodes(site, fleet, request), changing=apply)
+    words = ["configure", *(["--apply"] if apply else []), *_words("--power-cycle", nodes), *cluster_words(cluster)]
+    return RecordStream(invocation, reach, store, words)
 
 
 def undo(

@@ -13,6 +13,7 @@ from railbed.api.stream import RecordStream
 from railbed.fleet import Fleet
 from railbed.model.record import Record
 from railbed.store import Store
+from railbed.watch.lost import LostNodes
 from railbed.watch.run import RunSeries
 from railbed.watch.run import watch as watch_devices
 
@@ -40,7 +41,8 @@ def watch(
             yield _nothing
 
     def work(fleet: Fleet) -> AsyncGenerator[Record, None]:
-        return watch_devices(site, fleet, series.take, interval=interval, seconds=seconds)
+        watching = watch_devices(site, fleet, series.take, interval=interval, seconds=seconds)
+        return LostNodes(site, fleet).beside(watching)
 
     words = ["watch", *(["--for", f"{seconds:g}"] if seconds is not None else []), *cluster_words(cluster)]
     return RecordStream(Invocation(verb="watch", cluster=site, work=work, beside=beside), reach, store, words)

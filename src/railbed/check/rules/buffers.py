@@ -5,6 +5,7 @@ What
 `dcb buffer` (or `mlnx_qos`) shows that no other priority uses the receive buffer of the policy's priority, and that the
 buffer is large enough for the speed and the MTU of the rail. With PFC off, the firmware of ConnectX-4 and later
 has all priorities in one buffer and assigns another with PFC: it is judged once PFC is on.
+The next boot restores it: it is a warning if nothing sets it at boot, and it does not come with PFC.
 
 Why
 ---
@@ -26,6 +27,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from railbed.check.shared.boot import BOOT_PROBES, survives
+from railbed.check.shared.boot_card import buffers_after_boot
 from railbed.check.shared.buffers import BufferPolicy, headroom, lossless_buffers, receive_buffers, set_buffers
 from railbed.check.shared.card import CARD_PROBES, Ability, Card, card_of
 from railbed.check.shared.port import first_of, no_pfc, no_rdma
@@ -50,10 +53,10 @@ def judge(port: PortView) -> Iterator[Judgement]:
     elif _is_automatic(port, card):
         yield skip("the firmware assigns a buffer once PFC is on; see pfc", expected=expected)
     else:
-        yield _judge_buffers(port, buffers, expected)
+        yield _judge_buffers(port, buffers, expected, card)
 
 
-def _judge_buffers(port: PortView, buffers: BufferPolicy, expected: str) -> Judgement:
+def _judge_buffers(port: PortView, buffers: BufferPolicy, expected: str, card: Card) -> Judgement:
     lossless, needed = port.policy.priority, headroom(port, buffers)
     number, size = buffers.prio_buffer[lossless], buffers.size(lossless)
     problems = []
@@ -65,7 +68,9 @@ def _judge_buffers(port: PortView, buffers: BufferPolicy, expected: str) -> Judg
         wanted = lossless_buffers(buffers, lossless, needed)
         fix = set_buffers(port, buffers, wanted) if wanted else None
         return warn(expected=expected, observed="; ".join(problems), fix=fix)
-    return ok(expected=expected, observed=f"buffer {number}{f', {_kilobytes(size)}' if size else ''}")
+    right = ok(expected=expected, observed=f"buffer {number}{f', {_kilobytes(size)}' if size else ''}")
+    fix = set_buffers(port, buffers, buffers)
+    return survives(right, buffers_after_boot(port, RULE.name, fix, is_automatic=card.family == "mlx5"), fix)
 
 
 def _is_automatic(port: PortView, card: Card) -> bool:
@@ -89,7 +94,7 @@ RULE = Rule(
     name="buffers",
     title="a receive buffer of its own for lossless traffic",
     scope="port",
-    needs=(dcb_buffer.PROBE, dcb_pfc.PROBE, mlnx_qos.PROBE, *CARD_PROBES),
+    needs=(dcb_buffer.PROBE, dcb_pfc.PROBE, mlnx_qos.PROBE, *CARD_PROBES, *BOOT_PROBES),
     judge=judge,
     unless=first_of(no_rdma, no_pfc),
     doc=__doc__,

@@ -3,6 +3,7 @@
 What
 ----
 `cnp_dscp` (OFED) or `np_cnp_dscp` (inbox debugfs) of the card is the policy's DSCP for congestion notification packets.
+It is a warning if the firmware starts with another one and nothing sets it at boot, as far as `mlxconfig` shows that.
 
 Why
 ---
@@ -23,7 +24,10 @@ Linux kernel, drivers/infiniband/hw/mlx5/cong.c; NVIDIA MLNX_OFED documentation,
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
+from railbed.check.shared.boot import SAME, AfterBoot, survives, unknown_after
+from railbed.check.shared.boot_card import FIRMWARE_PROBES, firmware_after_boot
 from railbed.check.shared.buffers import (
     CONGESTION_PROBES,
     Congestion,
@@ -34,6 +38,7 @@ from railbed.check.shared.buffers import (
 from railbed.check.shared.card import CARD_PROBES
 from railbed.check.shared.port import common_value, first_of, follow_rail, no_ecn, no_rdma, set_value
 from railbed.model.fix import Fix
+from railbed.probes.boot_firmware import CardFirmware
 from railbed.rules.judgement import Judgement, fail, ok
 from railbed.rules.rule import Rule
 from railbed.rules.site import PortView
@@ -54,7 +59,17 @@ def judge(port: PortView) -> Iterator[Judgement]:
             expected=expected, observed=f"CNPs with DSCP {shown.cnp_dscp}", fix=_fix(port, shown.cnp_dscp, _file(shown))
         )
     else:
-        yield ok(expected=expected, observed=f"CNPs with DSCP {shown.cnp_dscp}")
+        right = ok(expected=expected, observed=f"CNPs with DSCP {shown.cnp_dscp}")
+        fix = set_value(port, _file(shown), before=wanted, after=wanted)
+        yield survives(right, firmware_after_boot(port, RULE.name, fix, partial(_starts_with, wanted)), fix)
+
+
+def _starts_with(wanted: int, card: CardFirmware) -> AfterBoot:
+    if card.cnp_dscp is None:
+        return unknown_after("the firmware shows no CNP_DSCP_P1")
+    if card.cnp_dscp == wanted:
+        return SAME
+    return AfterBoot(state="other", reason=f"after a reboot {card.cnp_dscp}: the firmware starts with CNP_DSCP_P1")
 
 
 def _fix(port: PortView, dscp: int, file: str) -> Fix:
@@ -77,7 +92,7 @@ RULE = Rule(
     name="cnp_dscp",
     title="CNPs with the policy's DSCP",
     scope="port",
-    needs=(*CONGESTION_PROBES, *CARD_PROBES),
+    needs=(*CONGESTION_PROBES, *CARD_PROBES, *FIRMWARE_PROBES),
     judge=judge,
     unless=first_of(no_rdma, no_ecn),
     doc=__doc__,

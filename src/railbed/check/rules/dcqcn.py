@@ -4,7 +4,8 @@ What
 ----
 OFED: `ecn/roce_np/enable` (notifies the sender of marked packets) and `ecn/roce_rp/enable` (slows down) are 1 for the
 policy's priority. The inbox driver has no such setting: DCQCN is known to be on once the card has counted CNPs
-sent and handled, and unknown until then.
+sent and handled, and unknown until then. It is a warning if the firmware starts with it off and nothing turns it on at
+boot, as far as `mlxconfig` shows that.
 
 Why
 ---
@@ -25,7 +26,10 @@ Zhu et al., Congestion Control for Large-Scale RDMA Deployments (SIGCOMM 2015); 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
+from railbed.check.shared.boot import SAME, AfterBoot, survives, unknown_after
+from railbed.check.shared.boot_card import FIRMWARE_PROBES, firmware_after_boot
 from railbed.check.shared.buffers import (
     CONGESTION_PROBES,
     Congestion,
@@ -37,6 +41,7 @@ from railbed.check.shared.card import CARD_PROBES
 from railbed.check.shared.port import first_of, no_ecn, no_rdma, rdma_name
 from railbed.model.fix import Fix, Persistence, as_steps, write_value
 from railbed.probes import infiniband_counters
+from railbed.probes.boot_firmware import CardFirmware
 from railbed.probes.dcqcn import Ecn
 from railbed.rules.judgement import Judgement, fail, ok, unknown
 from railbed.rules.rule import Rule
@@ -70,7 +75,18 @@ def _switches(port: PortView, ecn: Ecn, folder: str, expected: str) -> Judgement
         return fail(expected=expected, observed=f"{' and '.join(off)} off", fix=_fix(port, files))
     if missing:
         return unknown(expected=expected, observed=f"no {' and '.join(missing)} switch for priority {priority}")
-    return ok(expected=expected, observed="roce_np and roce_rp on")
+    right = ok(expected=expected, observed="roce_np and roce_rp on")
+    fix = _fix(port, [f"{folder}/{side}/enable/{priority}" for side in sides])
+    return survives(right, firmware_after_boot(port, RULE.name, fix, partial(_starts_on, port.policy.priority)), fix)
+
+
+def _starts_on(priority: int, card: CardFirmware) -> AfterBoot:
+    if card.cc_priorities is None:
+        return unknown_after("the firmware shows no ROCE_CC_PRIO_MASK_P1")
+    if card.cc_priorities >> priority & 1:
+        return SAME
+    reason = f"off after a reboot: the firmware starts with ROCE_CC_PRIO_MASK_P1={card.cc_priorities}"
+    return AfterBoot(state="other", reason=reason)
 
 
 def _fix(port: PortView, files: Sequence[str]) -> Fix:
@@ -102,7 +118,7 @@ RULE = Rule(
     name="dcqcn",
     title="congestion control (DCQCN) on",
     scope="port",
-    needs=(*CONGESTION_PROBES, *CARD_PROBES, infiniband_counters.PROBE),
+    needs=(*CONGESTION_PROBES, *CARD_PROBES, infiniband_counters.PROBE, *FIRMWARE_PROBES),
     judge=judge,
     unless=first_of(no_rdma, no_ecn),
     doc=__doc__,

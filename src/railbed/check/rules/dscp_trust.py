@@ -26,7 +26,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.shared.boot import BOOT_PROBES, survives, unit_after_boot
+from railbed.check.shared.boot import BOOT_PROBES, survives
+from railbed.check.shared.boot_card import unit_after_boot
 from railbed.check.shared.card import CARD_PROBES, Ability, Card, card_of
 from railbed.check.shared.port import first_of, no_lossless, no_rdma
 from railbed.check.shared.qos import dscp_priorities, ofed_qos, trust_dscp

@@ -4,7 +4,7 @@ What
 ----
 `dcb ets` (or `mlnx_qos`) shows: the policy's priority is sent from a traffic class of its own that shares the bandwidth
 (`ets`, more than 0 %); the class of CNPs is `strict`, if the policy uses ECN; and unmarked traffic, priority 0, is
-sent from a class that shares, too.
+sent from a class that shares, too. The next boot restores it: it is a warning if nothing sets it at boot.
 
 Why
 ---
@@ -28,6 +28,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from railbed.check.shared.boot import BOOT_PROBES, survives
+from railbed.check.shared.boot_card import unit_after_boot
 from railbed.check.shared.card import CARD_PROBES, Ability, card_of
 from railbed.check.shared.port import first_of, no_lossless, no_rdma
 from railbed.check.shared.qos import Classes, lossless_classes, set_classes, traffic_classes
@@ -53,7 +55,9 @@ def judge(port: PortView) -> Iterator[Judgement]:
         fix = set_classes(port, classes, wanted) if wanted else None
         yield warn(expected=expected, observed="; ".join(problems), fix=fix)
     else:
-        yield ok(expected=expected, observed=f"{classes.shares[classes.prio_tc[lossless]]} % for priority {lossless}")
+        observed = f"{classes.shares[classes.prio_tc[lossless]]} % for priority {lossless}"
+        right, fix = ok(expected=expected, observed=observed), set_classes(port, classes, classes)
+        yield survives(right, unit_after_boot(port, RULE.name, fix, "qos"), fix)
 
 
 def _cnp_priority(port: PortView) -> int | None:
@@ -88,7 +92,7 @@ RULE = Rule(
     name="ets",
     title="traffic classes: a share for RDMA, CNPs first",
     scope="port",
-    needs=(dcb_ets.PROBE, mlnx_qos.PROBE, *CARD_PROBES),
+    needs=(dcb_ets.PROBE, mlnx_qos.PROBE, *CARD_PROBES, *BOOT_PROBES),
     judge=judge,
     unless=first_of(no_rdma, no_lossless),
     doc=__doc__,

@@ -2,8 +2,9 @@
 
 What
 ----
-`ethtool -a` shows rx and tx pause off on every rail interface. Skipped if the policy has no PFC, or the card does not
-support it.
+`ethtool -a` shows rx and tx pause off on every rail interface, and the next boot restores it: it is a warning if the
+driver starts with it on, or a configuration turns it on, and nothing turns it off at boot. Skipped if the policy has no
+PFC, or the card does not support it.
 
 Why
 ---
@@ -27,11 +28,13 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import replace
 
+from railbed.check.shared.boot import BOOT_PROBES, survives
+from railbed.check.shared.boot_card import pause_after_boot
 from railbed.check.shared.card import CARD_PROBES, Ability, card_of
 from railbed.check.shared.port import no_interface
 from railbed.check.shared.qos import pfc_priorities, set_pfc
 from railbed.model.fix import Fix, Persistence, as_steps
-from railbed.probes import dcb_pfc, ethtool_driver, ethtool_pause, mlnx_qos
+from railbed.probes import dcb_pfc, ethtool_driver, ethtool_pause, ip_link, mlnx_qos
 from railbed.probes.ethtool_pause import PauseSettings
 from railbed.rules.judgement import Judgement, fail, ok, skip
 from railbed.rules.rule import Rule, Unread
@@ -39,6 +42,12 @@ from railbed.rules.site import PortView
 
 EXPECTED = "rx off, tx off"
 MLX4 = "on this card PFC turns global pause off"
+
+
+V1 = (
+    "leave it on, and write `pfc: false` into `policy:` of the cluster file: RoCE v1 without a VLAN has no priority "
+    "that PFC could hold back; or put the rail on a VLAN"
+)
 
 
 def judge(port: PortView) -> Iterator[Judgement]:
@@ -56,14 +65,29 @@ def judge(port: PortView) -> Iterator[Judgement]:
         observed = f"rx {'on' if pause.rx else 'off'}, tx {'on' if pause.tx else 'off'}"
         yield _pausing(port, pause, observed)
     else:
-        yield ok(expected=EXPECTED, observed="rx off, tx off")
+        yield _not_pausing(port, pause)
+
+
+def _not_pausing(port: PortView, pause: PauseSettings) -> Judgement:
+    right = ok(expected=EXPECTED, observed="rx off, tx off")
+    if _is_mlx4(port):
+        # It follows PFC, whose rule judges the next boot.
+        return right
+    fix = _turn_off(port, pause, after=())
+    return survives(right, pause_after_boot(port, RULE.name, fix, is_on=False), fix)
+
+
+def _is_mlx4(port: PortView) -> bool:
+    drivers = port.node.try_read(ethtool_driver.PROBE)
+    driver = drivers.interfaces.get(port.port.netdev) if drivers else None
+    return driver is not None and (driver.driver or "").startswith("mlx4")
 
 
 def _pausing(port: PortView, pause: PauseSettings, observed: str) -> Judgement:
+    if card_of(port).roce_v1 and not _is_vlan(port):
+        return fail(expected=EXPECTED, observed=observed, remedy=V1)
     enabled = _pfc_enabled(port)
-    drivers = port.node.try_read(ethtool_driver.PROBE)
-    driver = drivers.interfaces.get(port.port.netdev) if drivers else None
-    if not (driver and (driver.driver or "").startswith("mlx4")):
+    if not _is_mlx4(port):
         # Without either kind of pause, a working rail would begin to drop packets.
         fix = _turn_off(port, pause, after=("pfc",) if enabled == () else ())
         return fail(expected=EXPECTED, observed=observed, fix=fix)
@@ -88,6 +112,12 @@ def _turn_off(port: PortView, pause: PauseSettings, *, after: tuple[str, ...]) -
     )
 
 
+def _is_vlan(port: PortView) -> bool:
+    links = port.node.try_read(ip_link.PROBE)
+    link = links.links.get(port.port.netdev) if links else None
+    return link is not None and link.kind == "vlan"
+
+
 def _pfc_enabled(port: PortView) -> tuple[int, ...] | None:
     """Return the priorities with PFC on; None if no source has them."""
     try:
@@ -105,7 +135,15 @@ RULE = Rule(
     name="global_pause",
     title="global pause off",
     scope="port",
-    needs=(ethtool_pause.PROBE, ethtool_driver.PROBE, dcb_pfc.PROBE, mlnx_qos.PROBE, *CARD_PROBES),
+    needs=(
+        ethtool_pause.PROBE,
+        ip_link.PROBE,
+        ethtool_driver.PROBE,
+        dcb_pfc.PROBE,
+        mlnx_qos.PROBE,
+        *CARD_PROBES,
+        *BOOT_PROBES,
+    ),
     judge=judge,
     unless=_unless,
     doc=__doc__,

@@ -2,7 +2,9 @@
 
 What
 ----
-The frequency governor of every logical processor is `performance`.
+The frequency governor of every logical processor is `performance`, and the next boot restores it:
+tuned, cpupower, cpufrequtils, the kernel's own default or railbed's unit. It is a warning if none of them does, or one
+sets another.
 
 Why
 ---
@@ -26,6 +28,8 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
+from railbed.check.shared.boot import survives
+from railbed.check.shared.boot_host import HOST_PROBES, governor_after_boot
 from railbed.model.fix import Fix, Persistence, as_steps
 from railbed.probes import cpu
 from railbed.rules.judgement import Judgement, ok, skip, unknown, warn
@@ -49,7 +53,9 @@ def judge(node: NodeView) -> Iterator[Judgement]:
         fix = _fix(node, *facts.governors) if len(facts.governors) == 1 else None
         yield warn(expected=EXPECTED, observed=observed, fix=fix, remedy="" if fix else _command("performance"))
     else:
-        yield ok(expected=EXPECTED, observed=f"performance on {sum(facts.governors.values())} processors")
+        right = ok(expected=EXPECTED, observed=f"performance on {sum(facts.governors.values())} processors")
+        fix = _fix(node, "performance")
+        yield survives(right, governor_after_boot(node, RULE.name, fix, "performance"), fix)
 
 
 def _command(governor: str) -> str:
@@ -82,7 +88,7 @@ RULE = Rule(
     title="processors at full speed",
     scope="node",
     stage="BIOS",
-    needs=(cpu.PROBE,),
+    needs=(cpu.PROBE, *HOST_PROBES),
     judge=judge,
     by_hand=_by_hand,
     doc=__doc__,

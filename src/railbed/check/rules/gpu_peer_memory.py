@@ -4,6 +4,7 @@ What
 ----
 On nodes with NVIDIA GPUs and RDMA ports: the module nvidia_peermem (or the older nv_peer_mem) is loaded; or the kernel
 is 5.12 or newer with NVIDIA's open kernel driver, which offers GPU memory as DMA-BUF without any module.
+A module that nothing loads at the next boot is a warning.
 
 Why
 ---
@@ -25,6 +26,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from railbed.check.shared.boot import survives
+from railbed.check.shared.boot_host import MODULE_PROBES, modules_after_boot
 from railbed.check.shared.port import gpu_obstacle, load_modules, no_rdma_on_node
 from railbed.probes import gpu, modules, os_release
 from railbed.rules.judgement import Judgement, ok, skip, warn
@@ -52,14 +55,26 @@ def judge(node: NodeView) -> Iterator[Judgement]:
 def _judge_ways(gpus: gpu.Gpus, kernel_modules: modules.Modules, node: NodeView) -> Judgement:
     loaded = [name for name in MODULES if kernel_modules.has(name)]
     if loaded:
-        return ok(expected=EXPECTED, observed=f"{loaded[0]} is loaded")
-    kernel = node.read(os_release.PROBE).kernel or ""
-    if gpus.open_module and _kernel_version(kernel) >= FIRST_KERNEL:
+        right = ok(expected=EXPECTED, observed=f"{loaded[0]} is loaded")
+        if loaded[0] not in kernel_modules.loaded or _has_dma_buf(gpus, node.try_read(os_release.PROBE)):
+            return right
+        name = loaded[0].replace("_", "-") if loaded[0] == MODULES[0] else loaded[0]
+        later, fix = modules_after_boot(node, (), (name,))
+        return survives(right, later, fix)
+    release = node.read(os_release.PROBE)
+    kernel = release.kernel or ""
+    if _has_dma_buf(gpus, release):
         return ok(expected=EXPECTED, observed=f"DMA-BUF: kernel {kernel}, open driver")
     driver = "open driver" if gpus.open_module else "proprietary driver"
     return warn(
         expected=EXPECTED, observed=f"no module; kernel {kernel or 'unknown'}, {driver}", fix=load_modules(node, MODULE)
     )
+
+
+def _has_dma_buf(gpus: gpu.Gpus, release: os_release.OsRelease | None) -> bool:
+    """Whether GPU memory can be reached without a module."""
+    kernel = release.kernel if release else None
+    return bool(gpus.open_module and kernel and _kernel_version(kernel) >= FIRST_KERNEL)
 
 
 def _kernel_version(release: str) -> tuple[int, ...]:
@@ -72,7 +87,7 @@ RULE = Rule(
     title="GPUDirect RDMA is available",
     scope="node",
     stage="card",
-    needs=(gpu.PROBE, modules.PROBE, os_release.PROBE),
+    needs=(gpu.PROBE, modules.PROBE, os_release.PROBE, *MODULE_PROBES),
     judge=judge,
     unless=no_rdma_on_node,
     doc=__doc__,

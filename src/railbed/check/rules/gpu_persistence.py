@@ -2,7 +2,8 @@
 
 What
 ----
-`nvidia-smi` shows persistence mode enabled on every GPU. Skipped if the driver has no such mode.
+`nvidia-smi` shows persistence mode enabled on every GPU, and nvidia-persistenced or railbed's unit enables it at boot.
+Skipped if the driver has no such mode.
 
 Why
 ---
@@ -24,6 +25,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from railbed.check.shared.boot import survives
+from railbed.check.shared.boot_host import HOST_PROBES, gpus_after_boot
 from railbed.check.shared.port import gpu_obstacle
 from railbed.model.fix import Fix, Persistence, as_steps
 from railbed.model.text import plural
@@ -49,12 +52,15 @@ def judge(node: NodeView) -> Iterator[Judgement]:
     elif all(card.persistence is None for card in gpus.gpus):
         yield skip("the driver has no persistence mode here", expected=EXPECTED)
     else:
-        yield ok(expected=EXPECTED, observed=f"on, {plural(len(gpus.gpus), 'GPU')}")
+        right = ok(expected=EXPECTED, observed=f"on, {plural(len(gpus.gpus), 'GPU')}")
+        lasting = [card for card in gpus.gpus if card.persistence]
+        fix = _fix(node, lasting)
+        yield survives(right, gpus_after_boot(node, RULE.name, fix, [card.index for card in lasting]), fix)
 
 
-def _fix(node: NodeView, off: Sequence[InstalledGpu]) -> Fix:
-    """Switch it on for those GPUs that have it off, so that undoing leaves the others alone."""
-    command = f"nvidia-smi -i {','.join(str(card.index) for card in off)} -pm"
+def _fix(node: NodeView, cards: Sequence[InstalledGpu]) -> Fix:
+    """Switch it on for some GPUs, so that undoing leaves the others alone."""
+    command = f"nvidia-smi -i {','.join(str(card.index) for card in cards)} -pm"
     return Fix(
         device=node.name, apply=as_steps(f"{command} 1"), undo=as_steps(f"{command} 0"), persistence=Persistence.BOOT
     )
@@ -64,7 +70,7 @@ RULE = Rule(
     name="gpu_persistence",
     title="GPUs stay initialised",
     scope="node",
-    needs=(gpu.PROBE,),
+    needs=(gpu.PROBE, *HOST_PROBES),
     judge=judge,
     doc=__doc__,
     rank=65,

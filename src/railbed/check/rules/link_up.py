@@ -3,6 +3,7 @@
 What
 ----
 `ip link` shows the interface of the cluster file, switched on (`UP`) and with a partner on the cable (`LOWER_UP`).
+It is a warning if nothing switches it on at the next boot.
 
 Why
 ---
@@ -24,6 +25,8 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
+from railbed.check.shared.boot import BOOT_PROBES, survives
+from railbed.check.shared.boot_network import up_after_boot
 from railbed.model.cabling import far_end
 from railbed.model.fix import Fix, Persistence, as_steps
 from railbed.present.changed import NO_LINK
@@ -55,7 +58,8 @@ def judge(port: PortView) -> Iterator[Judgement]:
             remedy=f"check cable, transceiver and switch port of {netdev}: `ethtool {name}`, `ethtool -m {name}`",
         )
     else:
-        yield ok(expected=expected, observed="up, with a link")
+        right, fix = ok(expected=expected, observed="up, with a link"), _fix(port)
+        yield survives(right, up_after_boot(port, RULE.name, fix), fix)
 
 
 def _fix(port: PortView) -> Fix:
@@ -79,7 +83,7 @@ RULE = Rule(
     title="rail interfaces are up",
     scope="port",
     stage="cabling",
-    needs=(ip_link.PROBE,),
+    needs=(ip_link.PROBE, *BOOT_PROBES),
     judge=judge,
     by_hand=_by_hand,
     doc=__doc__,

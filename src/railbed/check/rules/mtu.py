@@ -26,7 +26,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.shared.boot import BOOT_PROBES, mtu_after_boot, survives
+from railbed.check.shared.boot import BOOT_PROBES, survives
+from railbed.check.shared.boot_network import mtu_after_boot
 from railbed.check.shared.port import common_value, write_at_rail
 from railbed.model.fix import Fix, set_mtu
 from railbed.probes import ip_link

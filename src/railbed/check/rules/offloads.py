@@ -3,7 +3,8 @@
 What
 ----
 `ethtool -k` shows segmentation (TSO), receive merging (GRO) and checksums in both directions on. Offloads that a card
-does not support (`off [fixed]`) are left out.
+does not support (`off [fixed]`) are left out. It is a warning if the configuration of a network service
+turns one off at boot.
 
 Why
 ---
@@ -26,6 +27,8 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Sequence
 
+from railbed.check.shared.boot import BOOT_PROBES, survives
+from railbed.check.shared.boot_card import offloads_after_boot
 from railbed.check.shared.port import no_interface
 from railbed.model.fix import Fix, Persistence, as_steps
 from railbed.probes import ethtool_features
@@ -58,7 +61,9 @@ def judge(port: PortView) -> Iterator[Judgement]:
         flags = [WANTED[name] for name in off]
         yield warn(expected=expected, observed=f"{', '.join(flags)} off", fix=_fix(port, flags))
     else:
-        yield ok(expected=expected, observed="all on")
+        flags = [WANTED[name] for name, feature in able.items() if not feature.fixed]
+        right, fix = ok(expected=expected, observed="all on"), _fix(port, flags)
+        yield survives(right, offloads_after_boot(port, RULE.name, fix, flags), fix) if flags else right
 
 
 def _fix(port: PortView, flags: Sequence[str]) -> Fix:
@@ -77,7 +82,7 @@ RULE = Rule(
     name="offloads",
     title="TCP offloads are on",
     scope="port",
-    needs=(ethtool_features.PROBE,),
+    needs=(ethtool_features.PROBE, *BOOT_PROBES),
     judge=judge,
     doc=__doc__,
 )

@@ -25,7 +25,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.shared.boot import BOOT_PROBES, survives, unit_after_boot
+from railbed.check.shared.boot import BOOT_PROBES, survives
+from railbed.check.shared.boot_card import unit_after_boot
 from railbed.check.shared.card import CARD_PROBES, Ability, card_of
 from railbed.check.shared.port import common_value, first_of, follow_rail, no_pfc, no_rdma
 from railbed.check.shared.qos import pfc_priorities, set_pfc

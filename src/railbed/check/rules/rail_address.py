@@ -28,7 +28,8 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import replace
 
-from railbed.check.shared.boot import BOOT_PROBES, address_after_boot, survives
+from railbed.check.shared.boot import BOOT_PROBES, survives
+from railbed.check.shared.boot_network import address_after_boot
 from railbed.check.shared.port import some
 from railbed.model.fix import Fix, Persistence, RunStep, Step, as_steps
 from railbed.probes import ip_addr

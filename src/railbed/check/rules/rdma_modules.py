@@ -3,7 +3,8 @@
 What
 ----
 On nodes with RDMA ports: the RDMA core (ib_core), the interface to programs (ib_uverbs), the driver of the card, and
-rdma_ucm, loaded or built in.
+rdma_ucm, loaded or built in. It is a warning if the next boot does not load one: modprobe.d blocks it, or nothing loads
+rdma_ucm (rdma-core does, and newer kernels do on demand).
 
 Why
 ---
@@ -25,6 +26,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from railbed.check.shared.boot import survives
+from railbed.check.shared.boot_host import MODULE_PROBES, modules_after_boot
 from railbed.check.shared.port import load_modules, no_rdma_on_node, rdma_devices
 from railbed.probes import modules
 from railbed.rules.judgement import Judgement, fail, ok, warn
@@ -57,7 +60,15 @@ def judge(node: NodeView) -> Iterator[Judgement]:
         wrong = fail if missing else warn
         yield wrong(expected=EXPECTED, observed=f"missing: {', '.join(absent)}", fix=load_modules(node, absent))
     else:
-        yield ok(expected=EXPECTED, observed="all present")
+        later, fix = modules_after_boot(node, *_list_loaded(facts, wanted))
+        yield survives(ok(expected=EXPECTED, observed="all present"), later, fix)
+
+
+def _list_loaded(facts: modules.Modules, wanted: tuple[str, ...]) -> tuple[list[str], list[str]]:
+    """Return the modules that the next boot has to load: for the hardware, with what they need, and by name."""
+    drivers = {driver for device in wanted for prefix, driver in DRIVERS.items() if device.startswith(prefix)}
+    for_hardware = [name for name in ("ib_core", "ib_uverbs", *sorted(drivers)) if name in facts.loaded]
+    return for_hardware, [name for name in ("rdma_ucm",) if name in facts.loaded]
 
 
 def _missing(facts: modules.Modules, wanted: tuple[str, ...]) -> Iterator[str]:
@@ -74,7 +85,7 @@ RULE = Rule(
     name="rdma_modules",
     title="the kernel's RDMA modules are loaded",
     scope="node",
-    needs=(modules.PROBE,),
+    needs=(modules.PROBE, *MODULE_PROBES),
     judge=judge,
     unless=no_rdma_on_node,
     doc=__doc__,

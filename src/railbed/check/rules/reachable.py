@@ -3,7 +3,8 @@
 What
 ----
 A connection to every node of the cluster file (this machine directly, others over SSH), and an answer to every command
-within the time-out per node. Switches are read only if a rule needs them; one that does not answer is unknown.
+within the time-out per node. Switches are read only if a rule needs them; one that does not answer is unknown. If the
+BMC of a node was read, the finding has what it reports.
 
 Why
 ---
@@ -25,6 +26,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from railbed.check.shared.bmc import describe_bmc
 from railbed.model.cluster import LOCAL_HOST, Switch
 from railbed.model.reading import DeviceFacts
 from railbed.rules.judgement import Judgement, fail, ok, skip, unknown
@@ -38,7 +40,7 @@ LOG_IN = "log in once with `ssh {login}`, and compare the fingerprint of its hos
 def judge(site: Site) -> Iterator[Judgement]:
     """Judge whether each node answered, and each switch that a rule needs."""
     for name in site.cluster.nodes:
-        yield _judge_node(name, site.devices.get(name))
+        yield _judge_node(name, site.devices.get(name), describe_bmc(site, name))
     for name, switch in site.cluster.switches.items():
         if name in site.devices:
             yield _judge_switch(name, switch, site.devices[name])
@@ -54,7 +56,7 @@ def _judge_switch(name: str, switch: Switch, facts: DeviceFacts) -> Judgement:
     return replace(judgement, essential=False)
 
 
-def _judge_node(name: str, facts: DeviceFacts | None) -> Judgement:
+def _judge_node(name: str, facts: DeviceFacts | None, bmc: str) -> Judgement:
     if facts is None:
         return fail(subject=name, expected=EXPECTED, observed="was not queried")
     if facts.failure and facts.failure.excuse:
@@ -65,7 +67,8 @@ def _judge_node(name: str, facts: DeviceFacts | None) -> Judgement:
             remedy="check again when this machine is less busy",
         )
     if facts.failure:
-        return fail(subject=name, expected=EXPECTED, observed=facts.failure.reason, remedy=facts.failure.remedy)
+        observed = "; ".join(filter(None, (facts.failure.reason, bmc)))
+        return fail(subject=name, expected=EXPECTED, observed=observed, remedy=facts.failure.remedy)
     return ok(subject=name, expected=EXPECTED, observed="answers")
 
 

@@ -27,7 +27,8 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
-from railbed.check.shared.boot import BOOT_PROBES, survives, unit_after_boot
+from railbed.check.shared.boot import BOOT_PROBES, survives
+from railbed.check.shared.boot_card import unit_after_boot
 from railbed.check.shared.card import CARD_PROBES, card_of
 from railbed.check.shared.port import first_of, no_lossless, no_rdma, rdma_name, set_value
 from railbed.model.fix import Fix, Persistence, RunStep, as_steps, write_value

@@ -17,7 +17,8 @@ Fix
 `apt-get install ethtool iputils-ping iproute2 iperf3 sockperf fio tcpdump rdma-core ibverbs-providers ibverbs-utils
 perftest lldpd`, or on Fedora and its relatives `dnf install ethtool iputils iproute iperf3 sockperf fio tcpdump
 rdma-core libibverbs-utils perftest lldpd`. `railbed configure --rule tools_installed` installs what is missing of them;
-the node needs access to a mirror of its packages. The undo removes what that installed, and nothing else.
+the node needs access to a mirror of its packages. A package that no source of the node has is left out, and named by
+the next check. The undo removes what that installed, and nothing else.
 
 Source
 ------
@@ -72,6 +73,10 @@ PACKAGES: Mapping[str, Mapping[str, Sequence[str]]] = {
     },
 }
 HAS_LLDPD = "command -v lldpd >/dev/null"
+NO_SOURCE = (
+    "no package source of the node has {packages}: add one (on Ubuntu `add-apt-repository universe`) and run "
+    "`apt-get update`, or install it by hand"
+)
 START_LLDPD = RunStep(command="systemctl enable --now lldpd", only_if=HAS_LLDPD)
 STOP_LLDPD = RunStep(command="systemctl disable --now lldpd", only_if=HAS_LLDPD)
 
@@ -86,8 +91,18 @@ def judge(node: NodeView) -> Iterator[Judgement]:
     if not missing:
         yield ok(expected=expected, observed="all installed")
         return
-    fix = _fix(node, facts.manager, missing) if facts.manager else None
-    yield warn(expected=expected, observed=f"missing: {', '.join(missing)}", fix=fix)
+    lacking = _lacking(facts, missing)
+    installable = [program for program in missing if program not in lacking]
+    note = NO_SOURCE.format(packages=", ".join(dict.fromkeys(lacking.values()))) if lacking else ""
+    fix = _fix(node, facts.manager, installable, note) if facts.manager and installable else None
+    yield warn(expected=expected, observed=f"missing: {', '.join(missing)}", fix=fix, remedy="" if fix else note)
+
+
+def _lacking(facts: programs.Programs, missing: Sequence[str]) -> dict[str, str]:
+    """Return the package of each program that the node's package manager could not find."""
+    needed = PACKAGES.get(facts.manager or "", {})
+    wanted = {program: [name for name in needed.get(program, ()) if name in facts.unavailable] for program in missing}
+    return {program: names[0] for program, names in wanted.items() if names}
 
 
 def _is_cabled(node: NodeView) -> bool:
@@ -96,7 +111,7 @@ def _is_cabled(node: NodeView) -> bool:
     return node.site.cluster.lab is None and any(cabling.of_node(node.name, port) for port in node.node.ports)
 
 
-def _fix(node: NodeView, manager: str, missing: Sequence[str]) -> Fix:
+def _fix(node: NodeView, manager: str, missing: Sequence[str], note: str) -> Fix:
     apply, undo = install_packages(manager, [name for program in missing for name in PACKAGES[manager][program]])
     if manager == "dnf" and "lldpctl" in missing:
         # Debian's package starts the service by itself.
@@ -108,6 +123,7 @@ def _fix(node: NodeView, manager: str, missing: Sequence[str]) -> Fix:
         persistence=Persistence.KEPT,
         condition=f"if {node.name} reaches a mirror of its packages",
         seconds=INSTALL_SECONDS,
+        note=note,
     )
 
 

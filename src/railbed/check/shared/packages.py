@@ -7,9 +7,10 @@ before, or install more later, and both stay.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from railbed.model.fix import RunStep, Step, as_steps
+from railbed.probes.programs import UNAVAILABLE
 
 INSTALL_SECONDS = 600
 FOLDER = "/var/lib/railbed"
@@ -33,7 +34,27 @@ def install_packages(manager: str, packages: Iterable[str]) -> tuple[tuple[Step,
     write_added = f"{_LIST[manager]} | comm -13 {before} - >{added}"
     # The list is missing if the installation failed half-way.
     remove = f"[ -e {added} ] || {write_added}; xargs -r {_REMOVE[manager]} <{added} && rm {before} {added}"
+    if manager == "apt-get":
+        remove += f" && rm -f {UNAVAILABLE}"
     tidy = f"rmdir --ignore-fail-on-non-empty {FOLDER}"
     write_before = f"mkdir -p {FOLDER} && {_LIST[manager]} >{before}"
-    apply = as_steps(write_before, f"{_INSTALL[manager]} {shlex.join(names)}", write_added)
+    install = f"{_INSTALL[manager]} {shlex.join(names)}"
+    if manager == "apt-get" and len(names) > 1:
+        install = _install_available(names)
+    apply = as_steps(write_before, install, write_added)
     return apply, (RunStep(command=f"{remove} && {tidy}", only_if=f"[ -e {before} ]"),)
+
+
+def _install_available(names: Sequence[str]) -> str:
+    """Return the command that installs those packages that apt can install, and lists the others.
+
+    Because of one that its sources lack, apt would install none.
+    """
+    words = shlex.join(names)
+    update, _, install = _INSTALL["apt-get"].partition("; ")
+    simulate = "apt-get -qq -s --no-install-recommends install $name >/dev/null 2>&1 || echo $name"
+    variable, _, command = install.partition(" ")
+    return (
+        f"{update}; for name in {words}; do {simulate}; done >{UNAVAILABLE}; "
+        f"printf '%s\\n' {words} | grep -vxFf {UNAVAILABLE} | {variable} xargs -r {command}"
+    )

@@ -23,11 +23,12 @@ OUTCOMES = {"applied": "green", "undone": "green", "restored": "yellow", "refuse
 class ConfigureScreen(TextScreen):
     """Shows the changes by device as soon as all are known, before the user is asked; findings at the end."""
 
-    def __init__(self, *, cluster: Cluster) -> None:
+    def __init__(self, *, cluster: Cluster, has_undo: bool = True) -> None:
         super().__init__(verbose=False, cluster=cluster)
         self._switches = frozenset(cluster.switches)
         self._planned: list[Change] = []
         self._applied = False
+        self._has_undo = has_undo
 
     def show(self, record: Record) -> None:
         """Collect changes until all are known; show what happens to devices at once."""
@@ -50,7 +51,7 @@ class ConfigureScreen(TextScreen):
     def finish(self, run: Path) -> None:
         """Show the findings after the changes, and how to undo the changes."""
         super().finish(run)
-        if self._applied:
+        if self._applied and self._has_undo:
             command = command_line(f"railbed configure --undo {run.name}")
             self._out.print(Text.assemble("undo: ", (command, "bold")), soft_wrap=True)
 

@@ -12,7 +12,8 @@ checkpoint without it.
 
 Fix
 ---
-Look at the node's console and `journalctl -k` for that time: a hung kernel, an out-of-memory kill, a power supply.
+If the node has a BMC in the cluster file, the verdict has what it reported: power, faults, event log. Look at the
+node's console and `journalctl -k` for that time: a hung kernel, an out-of-memory kill, a power supply.
 `railbed check reachable memory_available` shows whether it is back.
 
 Source
@@ -24,7 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.diagnose.shared.compare import reason_for_loss
+from railbed.diagnose.shared.compare import bmc_report, reason_for_loss
 from railbed.diagnose.shared.steps import is_only_silent, parts_of, sampled_times, silences
 from railbed.model.text import duration
 from railbed.rules.judgement import Judgement, Span, fail
@@ -36,6 +37,8 @@ LEAST_SECONDS = 4.0
 """As long as training waits for a sign of life."""
 NOTICED_SECONDS = 30.0
 """How long training may take to notice, at most."""
+REPORTED_SECONDS = 90.0
+"""How long its BMC may take to report after that."""
 
 
 def judge(node: NodeView) -> Iterator[Judgement]:
@@ -52,8 +55,10 @@ def judge(node: NodeView) -> Iterator[Judgement]:
     for span in silences(times, LEAST_SECONDS, [*earlier, Span(last.start, end)]):
         reason = reason_for_loss(site, node.name, span, NOTICED_SECONDS)
         if reason and is_only_silent(span, others):
+            report = bmc_report(site, node.name, span, REPORTED_SECONDS)
+            lost = f"nothing came from the node for {duration(span.seconds)}, and training lost it: {reason}"
             yield fail(
-                f"nothing came from the node for {duration(span.seconds)}, and training lost it: {reason}",
+                f"{lost}; {report}" if report else lost,
                 *_sample(node),
                 span=span,
                 certainty="certain",

@@ -26,6 +26,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from railbed.diagnose.shared.compare import bmc_report
 from railbed.diagnose.shared.steps import is_only_silent, parts_of, sampled_times, silences
 from railbed.model.text import duration
 from railbed.rules.judgement import Judgement, Span, warn
@@ -34,6 +35,8 @@ from railbed.rules.site import Site
 
 LEAST_SECONDS, LEAST_OF_ALL = 10.0, 20.0
 """Of one device, and of all: a busy machine that samples stands still for longer."""
+REPORTED_SECONDS = 30.0
+"""How long the BMC of a node may take to report after its samples ended."""
 GAP_PREFIX = "no samples: "
 
 
@@ -57,6 +60,8 @@ def judge(site: Site) -> Iterator[Judgement]:
             if not others or is_only_silent(span, others):
                 reason = _reason(site, name, span)
                 observed = f"not sampled for {duration(span.seconds)}{f': {reason}' if reason else ''}"
+                if report := bmc_report(site, name, span, REPORTED_SECONDS):
+                    observed = f"{observed}; {report}"
                 yield warn(observed, span=span, certainty="certain", subject=name, expected="sampled without gaps")
 
 

@@ -13,6 +13,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
+from railbed.model.events.bmc import BMC_PREFIX
 from railbed.model.events.train import RETURNED
 from railbed.model.record import Finding
 from railbed.present.changed import may_explain
@@ -145,6 +146,12 @@ def reason_for_loss(site: Site, node: str, span: Span, seconds: float) -> str:
     marks = (mark for mark in site.run.marks("lost", "restart") if mark.subject.partition("/")[0] == node)
     near = (mark for mark in marks if span.start - 1.0 <= mark.time <= span.end + seconds)
     return next((mark.text.removeprefix(f"{mark.subject}: ") for mark in near), "")
+
+
+def bmc_report(site: Site, node: str, span: Span, seconds: float) -> str:
+    """Return what the BMC of a node reported in a span or some seconds later; empty if it was not read."""
+    marks = (mark for mark in site.run.marks("notice") if mark.subject == node and mark.text.startswith(BMC_PREFIX))
+    return next((mark.text for mark in marks if span.start - 1.0 <= mark.time <= span.end + seconds), "")
 
 
 def changes_at(site: Site, restart: Mark) -> list[Finding]:

@@ -1,26 +1,28 @@
 """The cluster as it should be: parts of the cluster file, and the values that they have. Read `cluster.py` first."""
 
+from railbed.model.cluster.bmc import Bmc, BmcAccess, bmc_name
 from railbed.model.cluster.cluster import (
     LOCAL_HOST,
     Cluster,
     DeviceKind,
     Gpu,
-    Login,
     Node,
     Nxapi,
     Policy,
     Port,
     Rail,
-    Secret,
     Switch,
     SwitchPort,
     Training,
 )
+from railbed.model.cluster.login import Login, Secret
 from railbed.model.cluster.part import Part
 from railbed.model.cluster.values import Host, Mtu, Name, Number, SwitchPortName, TcpPort, Text, Whole
 
 __all__ = [
     "LOCAL_HOST",
+    "Bmc",
+    "BmcAccess",
     "Cluster",
     "DeviceKind",
     "Gpu",
@@ -43,4 +45,5 @@ __all__ = [
     "Text",
     "Training",
     "Whole",
+    "bmc_name",
 ]

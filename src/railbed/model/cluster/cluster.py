@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import PurePath
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
+from railbed.model.cluster.bmc import Bmc, BmcAccess, bmc_name
+from railbed.model.cluster.login import Login
 from railbed.model.cluster.part import Part
 from railbed.model.cluster.values import (
     Address,
@@ -31,66 +32,12 @@ from railbed.model.cluster.values import (
     Whole,
     _launcher,
 )
-from railbed.model.slurm_options import SrunOption
 
 LOCAL_HOST = "local"
 """The `host` that means this machine, without SSH."""
 
-DeviceKind = Literal["node", "switch"]
+DeviceKind = Literal["node", "switch", "bmc"]
 """What can be reached, probed and judged."""
-
-
-class Secret(Part):
-    """Where to find a password or passphrase. The secret itself is never in the file."""
-
-    env: str | None = None
-    """Name of the environment variable with the secret."""
-    keyring: Text | None = None
-    """Entry in the desktop's keyring, as `service/user`."""
-    prompt: Text | None = None
-    """Question to ask on the terminal, once for each question, for example `password of admin on the Nexus`."""
-
-    @model_validator(mode="after")
-    def _one_place(self) -> Secret:
-        if sum(place is not None for place in (self.env, self.keyring, self.prompt)) != 1:
-            raise ValueError("give exactly one of env, keyring and prompt")
-        return self
-
-    @field_validator("env")
-    @classmethod
-    def _looks_like_a_variable(cls, value: str | None) -> str | None:
-        if value is not None and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value):
-            raise ValueError("must be the name of an environment variable, not the secret itself")
-        return value
-
-
-class Login(Part):
-    """How to log in. Anything not set here comes from the user's OpenSSH configuration and agent."""
-
-    user: Text | None = None
-    """Account on the machine."""
-    port: TcpPort | None = None
-    """Port of its SSH server."""
-    jump: Text | None = None
-    """Jump host, as `[user@]host[:port]`."""
-    key: Text | None = None
-    """Private key file, for example `~/.ssh/id_ed25519`."""
-    known_hosts: Text | None = None
-    """File of known host keys, in place of the user's own."""
-    password: Secret | None = None
-    """Where to find the password, if keys are not used."""
-    passphrase: Secret | None = None
-    """Where to find the passphrase of `key`."""
-    sudo: Secret | None = None
-    """Where to find the password for sudo, if the account is not root and sudo needs one."""
-    slurm_job: Annotated[Whole, Field(ge=1)] | None = None
-    """Slurm job through which nodes are reached, with `srun` and by Slurm's names, in place of SSH."""
-    slurm_options: tuple[SrunOption, ...] | None = None
-    """Further options of `srun` for everything on the nodes of a Slurm job, such as `--container-image=FILE`."""
-
-    def over(self, default: Login) -> Login:
-        """Return this login, completed from a default."""
-        return Login(**{**default.model_dump(exclude_none=True), **self.model_dump(exclude_none=True)})
 
 
 class Policy(Part):
@@ -187,6 +134,8 @@ class Node(Part):
     """GPUs."""
     python: Program | None = None
     """The Python to train with on this node, if it differs from the one in `training`."""
+    bmc: Bmc | None = None
+    """Its BMC: power, sensors and the event log, also while the node is dead."""
 
 
 class SwitchPort(Part):
@@ -218,6 +167,11 @@ class Nxapi(Part):
         if self.ca is not None and self.fingerprint is not None:
             raise ValueError("give ca or fingerprint, not both")
         return self
+
+    @property
+    def open_port(self) -> int:
+        """The port that it listens on."""
+        return self.port
 
 
 class Switch(Part):
@@ -259,6 +213,8 @@ class Cluster(Part):
     """Name of the cluster."""
     login: Login = Login()
     """Login for all devices that do not set their own."""
+    bmc: BmcAccess = BmcAccess()
+    """How the BMCs of nodes are reached, as far as a node's own `bmc` does not set it; never the cluster's login."""
     policy: Policy = Policy()
     """The lossless policy."""
     rails: Mapping[Name, Rail] = {}
@@ -276,6 +232,12 @@ class Cluster(Part):
         key, known_hosts = PurePath(self.login.key or ""), PurePath(self.login.known_hosts or "")
         is_lab = key.parts[-3::2] == ("labs", "key") and known_hosts == key.with_name("known_hosts")
         return key.parent.name if is_lab else None
+
+    def bmcs(self) -> Mapping[str, tuple[str, Bmc]]:
+        """Return every BMC by its name as a device, with its node and completed from the cluster's `bmc`."""
+        return {
+            bmc_name(name): (name, node.bmc.over(self.bmc)) for name, node in self.nodes.items() if node.bmc is not None
+        }
 
     def python_of(self, node: str) -> str:
         """Return the Python that trains on a node."""

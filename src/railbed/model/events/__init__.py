@@ -22,6 +22,7 @@ from railbed.model.events.listed import LISTED, PARTS
 from railbed.model.record import Event
 
 if TYPE_CHECKING:
+    from railbed.model.events.bmc import BmcReport
     from railbed.model.events.capture import (
         CaptureMethod,
         CaptureStarted,
@@ -138,6 +139,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BenchPlanned",
+    "BmcReport",
     "CaptureMethod",
     "CaptureStarted",
     "CaughtUp",

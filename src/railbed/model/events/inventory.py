@@ -36,6 +36,10 @@ class MachineListed(Event):
     gpu_driver: str | None = None
     gpu_cuda: str | None = None
     """Newest CUDA version that the driver supports."""
+    bmc: str | None = None
+    """Address of its BMC, if the cluster file has one."""
+    power: str | None = None
+    """Whether it was on, by its BMC."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

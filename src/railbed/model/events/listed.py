@@ -18,6 +18,9 @@ LISTED: Mapping[str, Mapping[str, str]] = {
         "port_paused": "PortPaused",
         "recording_read": "RecordingRead",
     },
+    "bmc": {
+        "bmc": "BmcReport",
+    },
     "general": {
         "checkpoint": "CheckpointSaved",
         "clock_jumped": "ClockJumped",

@@ -13,7 +13,15 @@ from fnmatch import fnmatchcase
 from itertools import takewhile
 from typing import NamedTuple
 
-from railbed.parsing.netconfig.stored import PortIdentity, StoredPort, make_stored, not_understood
+from railbed.parsing.netconfig.stored import (
+    OFFLOADS,
+    PAUSES,
+    PortIdentity,
+    StoredPort,
+    make_stored,
+    not_understood,
+    pick_ethtool,
+)
 
 MAIN = "/etc/network/interfaces"
 MAX_DEPTH = 4
@@ -22,6 +30,8 @@ STARTS = ("auto", "allow-auto", "allow-hotplug")
 COMMANDS = ("pre-up", "up", "post-up")
 ENDS = (*STARTS, "mapping", "source", "source-directory", "no-auto-down", "no-scripts", "rename", "template")
 """What ends a stanza, besides the next one."""
+ETHTOOL = {**{f"offload-{name}": name for name in OFFLOADS}, **{f"ethernet-{name}": name for name in PAUSES}}
+"""What the hook of Debian's package ethtool reads. Commands that call it are looked for elsewhere (`boot_scripts`)."""
 _IP = r"(?:(?:/usr)?/s?bin/)?ip "
 _MTU = re.compile(rf"{_IP}link set (?:dev )?(?P<netdev>\S+) (?:up )?mtu (?P<mtu>\d{{1,7}})(?: up)?", re.ASCII)
 _ADDRESS = re.compile(
@@ -94,17 +104,27 @@ def _read_stored(stanzas: Sequence[Sequence[StanzaLine]], port: PortIdentity) ->
     """Return what the stanzas of an interface add up to."""
     addresses: list[str] = []
     mtu, unclear, asks_dhcp = None, set[str](), False
+    ethtool: dict[str, str] = {}
     for head, *options in stanzas:
         values = {line.key: line.rest for line in options}
         if "inherits" in head.words:
-            unclear.update(_MAY_SET)
+            unclear.update((*_MAY_SET, *OFFLOADS, *PAUSES))
+        ethtool |= pick_ethtool(values, ETHTOOL)
         asks_dhcp |= head.words[1:] == ("inet", "dhcp")
         mtu = values.get("mtu", mtu)
         if address := values.get("address"):
             addresses.append(f"{address}/{values['netmask']}" if "netmask" in values else address)
         for command in (line.rest for line in options if line.key in COMMANDS):
             mtu = _understand(command, port.netdev, addresses, unclear) or mtu
-    return make_stored(stanzas[0][0].path, addresses, mtu, asks_dhcp=asks_dhcp, mtu_from_dhcp=True, unclear=unclear)
+    return make_stored(
+        stanzas[0][0].path,
+        addresses,
+        mtu,
+        asks_dhcp=asks_dhcp,
+        mtu_from_dhcp=True,
+        unclear=unclear,
+        ethtool=ethtool,
+    )
 
 
 def _understand(command: str, netdev: str, addresses: list[str], unclear: set[str]) -> str:

@@ -10,11 +10,24 @@ from functools import lru_cache
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
-from railbed.parsing.netconfig.stored import PortIdentity, StoredPort, is_pattern, make_stored, not_understood
+from railbed.parsing.netconfig.stored import (
+    PortIdentity,
+    StoredPort,
+    is_pattern,
+    make_stored,
+    not_understood,
+    pick_ethtool,
+)
 
 MAX_CHARACTERS = 32_768
 KINDS = ("ethernets", "bonds", "bridges", "vlans", "dummy-devices", "virtual-ethernets")
 """Kinds of interfaces with addresses that the probe reads: the others may contain passwords."""
+ETHTOOL = {
+    "tcp-segmentation-offload": "tso",
+    "generic-receive-offload": "gro",
+    "receive-checksum-offload": "rx",
+    "transmit-checksum-offload": "tx",
+}
 _GENERATED = re.compile(r"10-netplan-(?P<id>.+)\.network", re.ASCII)
 Definition = Mapping[object, object]
 
@@ -94,6 +107,7 @@ def _read_stored(kind: str, name: str, definition: Definition, port: PortIdentit
         asks_dhcp=definition.get("dhcp4") is True,
         mtu_from_dhcp=uses_mtu is not False,
         is_shared=kind != "ethernets" or _is_of_many(definition),
+        ethtool=pick_ethtool({str(key): str(value) for key, value in definition.items()}, ETHTOOL),
     )
 
 

@@ -10,10 +10,26 @@ import posixpath
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from railbed.parsing.netconfig.stored import PortIdentity, StoredPort, is_pattern, make_stored, matches_globs
+from railbed.parsing.netconfig.stored import (
+    PortIdentity,
+    StoredPort,
+    is_pattern,
+    make_stored,
+    matches_globs,
+    pick_ethtool,
+)
 
 FOLDERS = ("/etc", "/run", "/usr/local/lib", "/usr/lib", "/lib")
 """Where files are, the one that counts first."""
+ETHTOOL = {
+    "TCPSegmentationOffload": "tso",
+    "GenericReceiveOffload": "gro",
+    "ReceiveChecksumOffload": "rx",
+    "TransmitChecksumOffload": "tx",
+    "RxFlowControl": "pause-rx",
+    "TxFlowControl": "pause-tx",
+}
+"""Keys of the [Link] section of .link files, which systemd-udevd applies whatever service configures the network."""
 TRUE = ("1", "yes", "true", "on")
 FALSE = ("0", "no", "false", "off")
 
@@ -36,6 +52,15 @@ def networkd_port(files: Mapping[str, str], port: PortIdentity) -> StoredPort | 
         if fits and settings:
             return _read_stored(path, settings)
     return None
+
+
+def link_file(files: Mapping[str, str], path: str) -> StoredPort | None:
+    """Return what the .link file that applies to an interface stores, with its drop-ins; None if it was not read."""
+    if path not in files:
+        return None
+    settings = [*read_settings(files[path]), *_drop_ins(files, posixpath.basename(path))]
+    values = {setting.key: setting.value for setting in settings if setting.section == "Link" and setting.value}
+    return make_stored(path, (), None, ethtool=pick_ethtool(values, ETHTOOL))
 
 
 def read_settings(text: str) -> Iterator[UnitSetting]:

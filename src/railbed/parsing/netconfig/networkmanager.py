@@ -5,16 +5,29 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from railbed.parsing.netconfig.stored import PortIdentity, StoredPort, make_stored, not_understood
+from railbed.parsing.netconfig.stored import (
+    OFFLOADS,
+    PAUSES,
+    PortIdentity,
+    StoredPort,
+    make_stored,
+    not_understood,
+    pick_ethtool,
+)
 
 FIELDS = (
     *("connection.id", "connection.type", "connection.interface-name", "connection.autoconnect"),
     *("connection.autoconnect-priority", "802-3-ethernet.mac-address", "802-3-ethernet.mtu"),
     *("ipv4.method", "ipv4.addresses", "ipv6.addresses"),
 )
+ETHTOOL = {
+    **{f"ethtool.feature-{name}": name for name in OFFLOADS},
+    **{f"ethtool.{name}": name for name in PAUSES},
+}
 _PRIORITY = re.compile(r"-?\d{1,4}", re.ASCII)
 _ESCAPES = (("\\\\", "\1"), ("\\:", "\0"))
 """What `nmcli -t` puts a backslash before, and what stands for it while the line is split."""
+_NOT_SET = ("", "--", "ignore")
 ETHERNET = "802-3-ethernet"
 
 
@@ -82,5 +95,6 @@ def _read_stored(values: Mapping[str, str]) -> StoredPort:
         asks_dhcp=method == "auto",
         mtu_from_dhcp=True,
         is_shared=True,
+        ethtool=pick_ethtool({key: text for key, text in values.items() if text not in _NOT_SET}, ETHTOOL),
         unclear=() if method in ("auto", "manual", "disabled", "link-local") else ("addresses",),
     )

@@ -5,8 +5,8 @@ A setting that a service stores in a way that is not understood is `unclear`: th
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from ipaddress import ip_interface
 
@@ -36,12 +36,20 @@ class StoredPort:
     asks_dhcp: bool = False
     """It also gets an IPv4 address that a DHCP server chooses."""
     unclear: tuple[str, ...] = ()
-    """Which of `addresses` and `mtu` it may set in a way that is not understood."""
+    """Which of `addresses`, `mtu` and the keys of `ethtool` it may set in a way that is not understood."""
     is_shared: bool = False
     """A file of railbed's cannot add to it for this interface alone."""
+    ethtool: dict[str, bool] = field(default_factory=dict)
+    """What `ethtool -K` and `ethtool -A` set: whether `tso`, `gro`, `rx`, `tx`, `pause-rx` and `pause-tx` are on."""
 
 
-UNCLEAR = ("addresses", "mtu")
+OFFLOADS = ("tso", "gro", "rx", "tx")
+PAUSES = ("pause-rx", "pause-tx")
+UNCLEAR = ("addresses", "mtu", *OFFLOADS, *PAUSES)
+SWITCH = {
+    **dict.fromkeys(("on", "yes", "true", "1"), True),
+    **dict.fromkeys(("off", "no", "false", "0"), False),
+}
 
 
 def read_address(text: str) -> str | None:
@@ -50,6 +58,11 @@ def read_address(text: str) -> str | None:
         return str(ip_interface(text.strip()))
     except ValueError:
         return None
+
+
+def pick_ethtool(values: Mapping[str, str], keys: Mapping[str, str]) -> dict[str, str]:
+    """Return the texts of the settings that `ethtool` would set, from the configuration's own keys for them."""
+    return {name: values[key] for key, name in keys.items() if key in values}
 
 
 def read_mtu(text: str) -> int | None:
@@ -67,9 +80,11 @@ def make_stored(
     mtu_from_dhcp: bool = False,
     unclear: Iterable[str] = (),
     is_shared: bool = False,
+    ethtool: Mapping[str, str] | None = None,
 ) -> StoredPort:
     """Return what is stored, from its texts; those that cannot be read make the setting unclear."""
-    unclear = set(unclear)
+    switches = {name: SWITCH.get(text.strip().lower()) for name, text in (ethtool or {}).items()}
+    unclear = {*unclear, *(name for name, on in switches.items() if on is None)}
     read = [(text, read_address(text)) for text in addresses]
     if any(address is None for _, address in read):
         unclear.add("addresses")
@@ -83,6 +98,7 @@ def make_stored(
         asks_dhcp=asks_dhcp,
         unclear=tuple(sorted(unclear)),
         is_shared=is_shared,
+        ethtool={name: on for name, on in switches.items() if on is not None},
     )
 
 

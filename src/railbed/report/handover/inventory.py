@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from railbed.model import events
 from railbed.model.cabling import far_end, port_key
-from railbed.model.cluster import Cluster, Port, Switch, SwitchPort
+from railbed.model.cluster import Cluster, Port, Switch, SwitchPort, bmc_name
 from railbed.model.probe import Probe
 from railbed.model.reading import DeviceFacts, Known
 from railbed.model.record import Event
@@ -25,6 +25,7 @@ from railbed.probes import (
     os_release,
     torch,
 )
+from railbed.probes.bmc import power
 from railbed.probes.gpu import Gpus, InstalledGpu
 from railbed.probes.infiniband import RdmaDevice
 from railbed.probes.nexus import interface, transceiver, version
@@ -42,6 +43,7 @@ PROBES: tuple[Probe[Any], ...] = (
     memory.PROBE,
     os_release.PROBE,
     torch.PROBE,
+    power.PROBE,
     interface.PROBE,
     transceiver.PROBE,
     version.PROBE,
@@ -55,7 +57,7 @@ def inventory(cluster: Cluster, devices: Mapping[str, DeviceFacts]) -> Iterator[
     """Yield a record for each machine, port, GPU, disk and switch; what was not read is None in it."""
     for name in cluster.nodes:
         facts = devices.get(name, DeviceFacts(device=name))
-        yield _machine(cluster, name, facts)
+        yield _machine(cluster, name, facts, devices.get(bmc_name(name)))
         for port in cluster.nodes[name].ports:
             yield _node_port(cluster, name, port, facts)
         yield from _gpus(cluster, name, facts)
@@ -78,10 +80,11 @@ def _read_at(facts: DeviceFacts) -> float | None:
     return max((reading.output.received for reading in known), default=None)
 
 
-def _machine(cluster: Cluster, name: str, facts: DeviceFacts) -> events.MachineListed:
+def _machine(cluster: Cluster, name: str, facts: DeviceFacts, bmc: DeviceFacts | None) -> events.MachineListed:
     system, processors = _facts_of(facts, os_release.PROBE), _facts_of(facts, cpu.PROBE)
     space, trained_with = _facts_of(facts, disk.PROBE), _facts_of(facts, torch.PROBE)
     total, gpus = _facts_of(facts, memory.PROBE), _facts_of(facts, gpu.PROBE)
+    controller, state = cluster.nodes[name].bmc, _facts_of(bmc, power.PROBE) if bmc else None
     words = (
         plural(processors.cores, "core") if processors and processors.cores else "",
         size(total.total) if total else "",
@@ -108,6 +111,8 @@ def _machine(cluster: Cluster, name: str, facts: DeviceFacts) -> events.MachineL
         torch_build=trained_with.build if trained_with and trained_with.torch else None,
         gpu_driver=_driver_of(gpus) if gpus else None,
         gpu_cuda=gpus.cuda if gpus else None,
+        bmc=controller.host if controller else None,
+        power=state.power if state else None,
     )
 
 

@@ -19,6 +19,7 @@ KINDS: Mapping[str, MarkKind] = {
     "lab_fault": "fault",
     "lab_healed": "notice",
     "generation": "notice",
+    "bmc": "notice",
     "restart": "restart",
     "restart_checked": "notice",
     "node_lost": "lost",

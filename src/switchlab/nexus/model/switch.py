@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from switchlab.common.faults import Faults
+from switchlab.common.files import write_atomically
 from switchlab.nexus.model.config import Config, Interface
 from switchlab.nexus.model.counters import Link, MacEntry, Neighbour, Port, add_to_counter
 from switchlab.nexus.model.defaults import factory_config
-from switchlab.nexus.model.faults import Faults
 from switchlab.nexus.model.platform import Platform
 from switchlab.nexus.model.render import render, running_blocks
 from switchlab.nexus.model.traffic import Crossing, Outcome, Packets, forward, pfc_priorities
@@ -207,14 +206,6 @@ class Switch:
                 )
 
     def _write(self, name: str, text: str) -> None:
-        """Write a file of the state folder atomically."""
-        if self.state is None:
-            return
-        path = self.state / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=".")
-        with os.fdopen(descriptor, "w") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).replace(path)
+        """Write a file of the state folder."""
+        if self.state is not None:
+            write_atomically(self.state / name, text)

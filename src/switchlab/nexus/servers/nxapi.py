@@ -12,10 +12,10 @@ import time
 from collections.abc import Mapping
 from http import HTTPStatus
 
+from switchlab.common.connections import Connections
+from switchlab.common.logins import Logins
 from switchlab.nexus.model.switch import Switch
-from switchlab.nexus.servers.connections import Connections
 from switchlab.nexus.servers.nxapi_forms import answer_ins_api, answer_json_rpc
-from switchlab.nexus.servers.ssh import Logins
 from switchlab.nexus.session import Session
 
 MAX_BODY = 1 << 20

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import hmac
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import asyncssh
 
+from switchlab.common.logins import Logins
 from switchlab.nexus.model.switch import Switch
 from switchlab.nexus.session import Session
 from switchlab.nexus.show.device import LEGAL
@@ -17,18 +15,6 @@ from switchlab.nexus.terminal import Disconnected, Keyboard, Terminal
 
 IDLE_SECONDS = 600.0
 LOGIN_SECONDS = 30.0
-
-
-@dataclass(kw_only=True)
-class Logins:
-    """Who may log in: users with passwords, and a file of public keys that are accepted for all of them."""
-
-    passwords: Mapping[str, str] = field(default_factory=dict, repr=False)
-    authorized_keys: Path | None = None
-
-    def check(self, user: str, password: str) -> bool:
-        expected = self.passwords.get(user, "")
-        return bool(expected) and hmac.compare_digest(expected.encode(), password.encode())
 
 
 class NexusServer(asyncssh.SSHServer):

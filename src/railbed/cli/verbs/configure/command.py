@@ -38,6 +38,15 @@ WheelsOption = Annotated[
     typer.Option("--wheels", metavar="DIR", help="Install Python environments from these wheels, without an index."),
 ]
 
+PowerCycleOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--power-cycle",
+        metavar="NODE",
+        help="Instead of fixes: switch these nodes off and on through their BMCs; may be repeated.",
+    ),
+]
+
 
 def configure_command(
     apply: ApplyOption = False,
@@ -48,6 +57,7 @@ def configure_command(
     rule: RuleOption = None,
     render: RenderOption = None,
     wheels: WheelsOption = None,
+    power_cycle: PowerCycleOption = None,
     cluster: ClusterOption = None,
     as_json: JsonOption = False,
     timeout: TimeoutOption = DEVICE_SECONDS,
@@ -69,6 +79,7 @@ def configure_command(
         rules=rule or (),
         render=render,
         wheels=wheels,
+        power_cycle=power_cycle or (),
     )
     options = Options(json=as_json, record=record, replay=replay, timeout=timeout)
     return configure_cluster(cluster, options, wanted)

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from railbed.api.stream import RecordStream
-from railbed.api.verbs.configure import configure, named_devices, undo
+from railbed.api.verbs.configure import configure, named_devices, power_cycle, undo
 from railbed.cli.chosen import ask, chosen_run
 from railbed.cli.options import Options
 from railbed.cli.run.perform import show
@@ -33,6 +33,7 @@ class Wanted:
     render: Path | None
     wheels: Path | None = None
     overwrite: bool = False
+    power_cycle: Sequence[str] = ()
 
 
 def configure_cluster(file: Path | None, options: Options, wanted: Wanted) -> int:
@@ -41,13 +42,16 @@ def configure_cluster(file: Path | None, options: Options, wanted: Wanted) -> in
     cluster = given_cluster(file, options.replay)
     if cluster is None:
         raise UsageError("configure needs a cluster file", hint="`railbed discover` writes one")
-    screen = _screen(options, cluster)
+    screen = _screen(options, cluster, has_undo=not wanted.power_cycle)
     return show(_call(cluster, options, wanted, screen), screen)
 
 
 def _call(cluster: Cluster, options: Options, wanted: Wanted, screen: Screen) -> RecordStream:
     confirm = None if wanted.yes else partial(ask, before=screen.line.clear)
     only = _split(wanted.only)
+    if wanted.power_cycle:
+        nodes = _split(wanted.power_cycle)
+        return power_cycle(nodes, cluster, apply=wanted.apply, confirm=confirm, reach=options)
     if wanted.undo is not None:
         folder = chosen_run(wanted.undo, undoable(cluster, named_devices(cluster, only), runs_folder()))
         return undo(folder, cluster, only=only, overwrite=wanted.overwrite, confirm=confirm, reach=options)
@@ -75,6 +79,10 @@ def _validate(options: Options, wanted: Wanted) -> None:
         raise UsageError("--overwrite goes only with --undo", hint="--apply sets every wrong value, whoever set it")
     if wanted.rules and wanted.undo is not None:
         raise UsageError("--rule and --undo do not go together", hint="an undo restores all that a run changed")
+    if wanted.power_cycle and (
+        wanted.undo is not None or wanted.render or wanted.only or wanted.rules or wanted.wheels
+    ):
+        raise UsageError("--power-cycle goes only with --apply and --yes", hint="it names its nodes, and has no undo")
     changing = wanted.apply or wanted.undo is not None
     if changing and options.replay:
         raise UsageError("a recording cannot be changed", hint="leave out --replay")
@@ -86,10 +94,10 @@ def _split(values: Sequence[str]) -> list[str]:
     return [name for value in values for name in value.split(",") if name]
 
 
-def _screen(options: Options, cluster: Cluster) -> Screen:
+def _screen(options: Options, cluster: Cluster, *, has_undo: bool) -> Screen:
     if options.json:
         return JsonScreen()
     # Imported here because drawing is slow to load.
     from railbed.cli.screens.configure import ConfigureScreen
 
-    return ConfigureScreen(cluster=cluster)
+    return ConfigureScreen(cluster=cluster, has_undo=has_undo)

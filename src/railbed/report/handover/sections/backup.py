@@ -63,6 +63,9 @@ def _secrets(cluster: Cluster) -> dict[tuple[str, str], list[str]]:
     for name, login in logins.items():
         for what, secret in _of_login(login):
             needed.setdefault((what, secret_place(secret)), []).append(name)
+    for node, bmc in cluster.bmcs().values():
+        if bmc.password is not None:
+            needed.setdefault(("password of the BMC", secret_place(bmc.password)), []).append(node)
     return needed
 
 

@@ -11,6 +11,8 @@ from railbed.report.document import Section
 from railbed.report.handover.data import HandoverData
 
 MACHINES = ("node", "reached as", "processor", "cores", "memory", "training folder, free", "read")
+BMC = "BMC, power"
+"""A column of clusters whose file has BMCs."""
 VERSIONS = ("node", "system", "kernel", "Python", "torch", "built for", "GPU driver", "its CUDA")
 DISKS = ("node", "disk", "model", "size", "kind", "connected by")
 
@@ -18,8 +20,11 @@ DISKS = ("node", "disk", "model", "size", "kind", "connected by")
 def show(data: HandoverData) -> Sequence[Block]:
     """Show three tables: machines, versions, disks."""
     machines, disks = data.of(events.MachineListed), data.of(events.DiskListed)
+    has_bmcs = any(machine.bmc for machine in machines)
+    columns = (*MACHINES, BMC) if has_bmcs else MACHINES
+    rows = [(*_machine(machine), *([_bmc(machine)] if has_bmcs else [])) for machine in machines]
     blocks: list[Block] = [
-        TableBlock(MACHINES, [_machine(machine) for machine in machines], numbers=MACHINES[3:6]),
+        TableBlock(columns, rows, numbers=MACHINES[3:6]),
         Heading("Versions"),
         TableBlock(VERSIONS, [_versions(machine) for machine in machines]),
         Heading("Disks"),
@@ -43,6 +48,10 @@ def _machine(machine: events.MachineListed) -> tuple[Cell, ...]:
         byte_count(machine.workdir_free_bytes) if machine.workdir_free_bytes is not None else NOT_KNOWN,
         moment(machine.read) if machine.read is not None else MarkCell("never", "notice"),
     )
+
+
+def _bmc(machine: events.MachineListed) -> Cell:
+    return f"{machine.bmc}, {machine.power or NOT_KNOWN}" if machine.bmc else "none"
 
 
 def _cores(machine: events.MachineListed) -> str:

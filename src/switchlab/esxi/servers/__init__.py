@@ -1,0 +1,1 @@
+"""SSH, and the control socket."""
