@@ -33,6 +33,7 @@ AROUND = (
 VERBATIM = {
     "agents": (r"/.*|\d+ .*", "a command's arguments are any text"),
     "boot_config": ("file .*|netplan|ifupdown", "files are facts as they are"),
+    "boot_host": (".*", "each section has only the lines that grep selected"),
     "boot_network": ("file .*|nm.*|netplan.*", "files are facts as they are"),
     "boot_scripts": (".*", "lines of files are facts as they are"),
     "gpu": ("problem|module", "the error message is a fact as it is; any text shows that the driver is loaded"),
