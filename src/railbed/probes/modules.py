@@ -50,7 +50,7 @@ def parse(text: str) -> Modules:
     lines = Lines(text)
     parts = dict(lines.sections())
     lines.require(text.strip(), "nothing was printed")
-    loaded = tuple(_loaded(parts.get("loaded") or parts.get("")))
+    loaded = tuple(_read_loaded(parts.get("loaded") or parts.get("")))
     others = {name.replace("-", "_") for part in ("present", "built-in") for name in _names(parts.get(part))}
     lines.require_known("expected a line of /proc/modules")
     return Modules(
@@ -62,7 +62,7 @@ def parse(text: str) -> Modules:
     )
 
 
-def _loaded(lines: Lines | None) -> Iterator[str]:
+def _read_loaded(lines: Lines | None) -> Iterator[str]:
     for line in lines or ():
         match = LOADED.fullmatch(line.strip())
         if match and NAME.fullmatch(match["name"]):
