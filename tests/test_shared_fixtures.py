@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import json
 import time
+from fnmatch import fnmatch
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pydantic_core import to_jsonable_python
 
+from railbed.api.verbs.parse import parse
 from railbed.cli.main import run
+from railbed.errors import UsageError
+from railbed.parsing.lines import TextFacts
 from tests.support.readers import all_readers
 
 FIXTURES = Path(__file__).parent.parent.parent / "shared" / "fixtures"
@@ -40,6 +46,16 @@ NEXUS_PROBE_OF = {
     "json/nxapi_show_interface_counters_errors*": "nexus_errors",
     "json/show_interface_eth1_1__json*": "nexus_interface",
     "config/*.cfg": "nexus_running_qos",
+}
+FIELD_PROBE_OF = {
+    "nxos/field/interface_suspended_lacp*": "nexus_interface",
+    "nxos/field/show_interface__*": "nexus_interface",
+    "nxos/field/show_interface_transceiver_details__*": "nexus_transceiver",
+    "nxos/field/show_mac_address-table__*": "nexus_mac_table",
+    "nxos/field/rdma_statistic__*": "rdma_statistic",
+    "nxos/field/running_*": "nexus_running_qos",
+    "links/nxos_show_interface_transceiver_details__*": "nexus_transceiver",
+    "links/ethtool_grep_fec_auto__*": "ethtool",
 }
 SYSFS_PROBES = ("infiniband", "infiniband_counters")
 
@@ -105,3 +121,92 @@ def test_what_was_once_read_badly(path: Path) -> None:
 
 def test_every_host_file_is_there() -> None:
     assert len(list((FIXTURES / "host").glob("*.txt"))) >= 13
+
+
+def facts_of(name: str) -> dict[str, Any]:
+    """Return the facts of a file in the field or links folder, as JSON."""
+    probe = next(probe for pattern, probe in FIELD_PROBE_OF.items() if fnmatch(name, pattern))
+    facts = parse(probe, FIXTURES / name)
+    assert isinstance(facts, TextFacts)
+    assert not facts.not_understood
+    return dict(to_jsonable_python(facts))
+
+
+@pytest.mark.parametrize("form", ["burst_optimized", "nonecn", "receive"])
+def test_running_configurations_of_the_field(form: str) -> None:
+    facts = facts_of(f"nxos/field/running_{form}.cfg")
+    policies = {policy["type"]: policy["classes"][0] for policy in facts["policies"]}
+    assert policies["qos"]["qos_group"] == 3
+    assert policies["network-qos"]["pause"] == [3]
+    wred = policies["queuing"]["wred"]
+    assert wred["ecn"] is (form != "nonecn")
+    assert (wred["low_kbytes"], wred["high_kbytes"]) == ((150, 1500) if form == "nonecn" else (None, None))
+    assert policies["queuing"]["priority"] == 1
+    assert facts["system"] == {"network-qos": "QOS_NETWORK"}
+    port = facts["ports"]["Ethernet1/1/2"]
+    assert port["mode"] == "on"
+    assert port["policies"] == {"qos input": "QOS_MARKING", "queuing output": "RDMA_ECN_OUT"}
+
+
+def test_a_suspended_port_of_the_field() -> None:
+    ports = facts_of("nxos/field/interface_suspended_lacp.txt")["ports"]
+    assert list(ports) == ["Ethernet1/1", "Ethernet1/2"]
+    first, second = ports["Ethernet1/1"], ports["Ethernet1/2"]
+    assert (first["counters"]["crc"], first["counters"]["rx_packets"]) == (2_211_122, 6_392_635)
+    assert (second["up"], second["enabled"], second["counters"]["crc"]) == (False, True, 777)
+    assert second["reason"] == "suspended(no LACP PDUs)"
+
+
+def test_seventy_ports_of_the_field() -> None:
+    ports = facts_of("nxos/field/show_interface__70_ports.txt")["ports"]
+    assert len(ports) == 70
+    assert ports["Ethernet1/13"]["reason"] == "suspended(no LACP PDUs)"
+    assert not ports["Ethernet1/6"]["enabled"]
+
+
+def test_a_mac_table_of_the_field() -> None:
+    entries = facts_of("nxos/field/show_mac_address-table__n7k.txt")["entries"]
+    assert [entry["vlan"] for entry in entries] == [None, None, 301, 440]
+    assert entries[2]["port"] == "sup-eth1(R)"
+    assert entries[3]["port"] == "vPC Peer-Link(R)"
+    assert not any(entry["learned"] for entry in entries)
+
+
+def test_optional_counters_of_the_field() -> None:
+    counters = facts_of("nxos/field/rdma_statistic__optional_set.txt")["links"]["rocep8s0f0/1"]
+    assert counters["cc_rx_ce_pkts"] == 0
+    assert len(counters) == 29
+    assert not any("Optional" in name for name in counters)
+
+
+@pytest.mark.parametrize(
+    ("name", "port", "part", "power"),
+    [
+        ("100g_psm4_low_warning", "Ethernet1/50", "LUX42604BO", {"1": (None, -13.97), "2": (None, -14.68)}),
+        ("10g_rx_missing", "Ethernet1/26", "FTLX8570D3BCL-C2", {"1": (-2.54, None)}),
+        ("400g_dac", "Ethernet1/1", "L45593-K218-C20", {}),
+        ("400g_dr4_no_light", "Ethernet1/63", "T-DP4CNH-NCI", {"1": (None, None)}),
+        ("mixed_azure_tor", "Ethernet1/17", "S1S10F-V05.0M13", {"1": (-1.45, -1.89)}),
+    ],
+)
+def test_optics_of_switches(
+    name: str, port: str, part: str, power: dict[str, tuple[float | None, float | None]]
+) -> None:
+    ports = facts_of(f"links/nxos_show_interface_transceiver_details__{name}.txt")["ports"]
+    assert ports[port]["part"] == part
+    lanes = {number: (lane["tx_power_dbm"], lane["rx_power_dbm"]) for number, lane in ports[port]["lanes"].items()}
+    assert lanes == power
+    if name == "mixed_azure_tor":
+        assert ports["Ethernet1/33"] is None
+        assert ports["Ethernet1/49"]["type"] == "QSFP-100G-CR4"
+
+
+def test_capabilities_are_not_transceivers() -> None:
+    with pytest.raises(UsageError, match="no port with or without a transceiver"):
+        parse("nexus_transceiver", FIXTURES / "links" / "nxos_show_interface_capabilities__93180yc-ex.txt")
+
+
+def test_every_file_of_the_field_is_tested() -> None:
+    files = [path.relative_to(FIXTURES).as_posix() for path in (FIXTURES / "nxos" / "field").iterdir()]
+    assert all(any(fnmatch(name, form) for form in FIELD_PROBE_OF) for name in files if not name.endswith("README.md"))
+    facts_of("nxos/field/show_interface_transceiver_details__1.txt")

@@ -37,7 +37,13 @@ EXAMPLES: tuple[Event, ...] = (
     events.LogLine(subject="node1/rank0", message="a line of a rank", time=TIME),
     events.Progress(message="starting the agents", waiting=["node1", "node2"], usual=4.0, time=TIME),
     events.ReadingStarted(message="reading 2 nodes", devices=2, names=["node1", "node2"], time=TIME),
-    events.DeviceRead(subject="node1", message="31 probes", ok=True, time=TIME),
+    events.DeviceRead(
+        subject="leaf1",
+        message="31 probes",
+        ok=True,
+        not_understood={"nexus_interface": ["a line of a later release"]},
+        time=TIME,
+    ),
     events.ClusterBuilt(subject="lab", cluster={"name": "lab", "nodes": {"node1": {"host": "10.0.2.11"}}}, time=TIME),
     events.Sampling(
         subject="node1",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any
 
@@ -14,13 +14,17 @@ from railbed.model import events
 from railbed.model.cluster import Cluster
 from railbed.model.events.general import progress
 from railbed.model.probe import Probe
-from railbed.model.reading import DeviceFacts
+from railbed.model.reading import DeviceFacts, Known
 from railbed.model.record import WRONG, Event, Record, Verdict
 from railbed.model.text import plural
+from railbed.parsing.lines import TextFacts
 from railbed.rules.engine import judge
 from railbed.rules.rule import Rule
 from railbed.rules.site import Site
 from railbed.transport.base import Target
+
+MOST_LINES = 100
+"""How many lines of an output that are not understood are recorded."""
 
 
 async def check(
@@ -90,4 +94,14 @@ def _count(targets: Sequence[Target]) -> str:
 def device_read(facts: DeviceFacts) -> Event:
     """Return the event that a device was read, or why not."""
     message = facts.failure.reason if facts.failure else plural(len(facts.readings), "probe")
-    return events.DeviceRead(subject=facts.device, message=message, ok=facts.failure is None)
+    lines = dict(_not_understood(facts))
+    return events.DeviceRead(
+        subject=facts.device, message=message, ok=facts.failure is None, not_understood=lines or None
+    )
+
+
+def _not_understood(facts: DeviceFacts) -> Iterator[tuple[str, tuple[str, ...]]]:
+    for probe, (first, *_) in facts.readings.items():
+        known = first.facts if isinstance(first, Known) else None
+        if isinstance(known, TextFacts) and known.not_understood:
+            yield probe, known.not_understood[:MOST_LINES]

@@ -7,11 +7,15 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from railbed.errors import ParseError
-from railbed.parsing.text import integer, json_value, sections
+from railbed.parsing.lines import Lines
+from railbed.parsing.text import integer, json_value
 
 COMPLAINT = re.compile(
     r"(?:Attribute read|RTNETLINK answers|Error): (.+)|(Attribute not found)\b.*|((?:Cannot find device|Wrong len)\b.*)"
+    r"|((?:Object|Command) \"[^\"]{0,80}\" is unknown.*)|(\S*sh: .*)"
 )
+CONTINUED = re.compile(r"\w+:\S+(?:\s+\w+:\S+)*+")
+"""A line that a terminal or a mail wrapped: pairs of the map before it."""
 WIDTH = 8
 """There are eight priorities, traffic classes and buffers."""
 
@@ -86,20 +90,31 @@ class Words:
         return None if row is None else tuple(row)
 
 
-def read_interfaces(text: str, keywords: Collection[str]) -> tuple[dict[str, Words], dict[str, str]]:
+def read_interfaces(lines: Lines, keywords: Collection[str]) -> tuple[dict[str, Words], dict[str, str]]:
     """Return the words of each interface, and the complaint for each that has no such object."""
     interfaces: dict[str, Words] = {}
     refused: dict[str, str] = {}
-    if not text.strip():
+    if not lines.text.strip():
         return interfaces, refused
-    for name, body in sections(text):
-        complaint = COMPLAINT.fullmatch(body.strip())
+    for name, part in lines.sections():
+        if part.json:
+            interfaces[name] = Words(_from_json(part.json, keywords))
+            continue
+        body = list(part)
+        complaint = next(filter(None, (COMPLAINT.fullmatch(line.strip()) for line in body)), None)
+        if complaint and not name and (complaint[4] or complaint[5]):
+            lines.refuse("not an output of dcb")
         if complaint:
             refused[name] = next(filter(None, complaint.groups())).strip()
-        elif body.lstrip().startswith(("{", "[")):
-            interfaces[name] = Words(_from_json(body, keywords))
+            for line in body:
+                if not COMPLAINT.fullmatch(line.strip()):
+                    part.unknown(line)
         else:
-            interfaces[name] = Words(_from_text(body, keywords))
+            words = _from_text(body, keywords, part)
+            if name or words or not body:
+                interfaces[name] = Words(words)
+    if not interfaces and not refused:
+        lines.require_known("not an output of dcb")
     return interfaces, refused
 
 
@@ -110,16 +125,19 @@ def on_or_off(word: str) -> bool:
     return word == "on"
 
 
-def _from_text(text: str, keywords: Collection[str]) -> dict[str, list[str]]:
+def _from_text(body: list[str], keywords: Collection[str], lines: Lines) -> dict[str, list[str]]:
     words: dict[str, list[str]] = {}
     current: list[str] | None = None
-    for word in text.split():
-        if word in keywords:
-            current = words.setdefault(word, [])
-        elif current is None:
-            raise ParseError("not an output of dcb", line=text.strip().split("\n", 1)[0])
-        else:
-            current.append(word)
+    for line in body:
+        begins = line.split(None, 1)[0] in keywords
+        if not begins and (current is None or not CONTINUED.fullmatch(line.strip())):
+            lines.unknown(line)
+            continue
+        for word in line.split():
+            if word in keywords:
+                current = words.setdefault(word, [])
+            elif current is not None:
+                current.append(word)
     return words
 
 

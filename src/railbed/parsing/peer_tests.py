@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from railbed.errors import ParseError
+from railbed.parsing.lines import Lines
 
 AT_ONCE = 8
 """How many peers one machine tests at the same time."""
@@ -21,6 +22,7 @@ echo '==> {LOAD} <=='; cat /proc/loadavg; grep -c '^processor' /proc/cpuinfo
 read -r before _ </proc/uptime; sleep {PAUSE_SECONDS:g}; read -r after _ </proc/uptime; echo "$before $after"
 """
 """Prints a section with the load averages, the number of processors, and the uptime before and after a pause."""
+NUMBERS = re.compile(r"[\d. /]+", re.ASCII)
 LOAD_TEXT = re.compile(r"([\d.]{1,12}) [\d. /]{1,60}\s+(\d{1,6})\s+(\d{1,15}\.\d\d) (\d{1,15}\.\d\d)", re.ASCII)
 
 MOST_DELAY_SECONDS = 0.25
@@ -48,9 +50,16 @@ class MachineLoad:
         return ""
 
 
-def parse_load(text: str) -> MachineLoad:
+def parse_load(lines: Lines) -> MachineLoad:
     """Read what MEASURE_LOAD prints below its header."""
-    match = LOAD_TEXT.fullmatch(text.strip())
+    shown: list[str] = []
+    for line in lines:
+        if NUMBERS.fullmatch(line.strip()):
+            shown.append(line)
+        else:
+            lines.unknown(line)
+    text = "\n".join(shown)
+    match = LOAD_TEXT.fullmatch(text)
     average = re.fullmatch(r"\d{1,6}(\.\d{1,4})?", match[1], re.ASCII) if match else None
     if not match or not average:
         raise ParseError("expected the load of the machine", line=text.strip()[:80])

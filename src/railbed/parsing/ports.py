@@ -9,10 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
-from textwrap import dedent
 
 from railbed.errors import ParseError
-from railbed.parsing.text import sections
+from railbed.parsing.lines import Lines
 
 NOT_SUPPORTED = re.compile(
     r"^(Cannot (get|read|dump) .*|netlink (error|warning): .*|No data available|no (stats|feature info) available"
@@ -32,36 +31,43 @@ def for_each_interface(command: str) -> str:
     )
 
 
-def answers(text: str) -> Iterator[tuple[str, list[str]]]:
+def answers(lines: Lines) -> Iterator[tuple[str, list[str]]]:
     """Yield each interface with the lines that ethtool printed for it, without empty lines and unsupported queries.
 
     The output of an interface may be empty; an empty text is an error. Saved without our header, most output of ethtool
     names the interface in its title, so that several may follow each other.
     """
-    if not text.strip():
+    if not lines.text.strip():
         raise ParseError("nothing was printed")
-    for name, part in sections(text):
-        lines = [line for line in dedent(part).splitlines() if line.strip() and not NOT_SUPPORTED.match(line.strip())]
+    for name, part in lines.sections():
+        body = [line for line in part if not NOT_SUPPORTED.match(line.strip())]
         if name:
-            yield name, lines
+            yield name, body
         else:
-            yield from _by_title(lines)
+            yield from _by_title(body)
 
 
 def _by_title(lines: list[str]) -> Iterator[tuple[str, list[str]]]:
-    titles = [(number, match["name"]) for number, match in enumerate(map(TITLE.match, lines)) if match]
-    if not titles or titles[0][0] > 0:
+    titles = [(number, match["name"]) for number, line in enumerate(lines) if (match := TITLE.match(line.strip()))]
+    if not titles:
         yield "", lines
         return
+    titles[0] = (0, titles[0][1])
     for (start, name), (end, _) in pairwise([*titles, (len(lines), "")]):
         yield name, lines[start:end]
 
 
-def without_title(lines: list[str], title: str) -> list[str]:
-    """Return the lines after the title; an interface without output has no title."""
-    if lines and not lines[0].startswith(title):
-        raise ParseError(f"expected {title!r}", line=lines[0])
-    return lines[1:]
+def without_title(body: list[str], title: str | tuple[str, ...], lines: Lines) -> list[str]:
+    """Return the lines after the title, indented relative to it; an interface without output has no title."""
+    at = next((number for number, line in enumerate(body) if line.strip().startswith(title)), len(body))
+    for line in body[:at]:
+        lines.unknown(line)
+    margin = _indent(body[at]) if at < len(body) else 0
+    return [line[min(margin, _indent(line)) :] for line in body[at + 1 :]]
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
 
 
 def key_and_value(line: str) -> tuple[str, str]:
@@ -96,19 +102,18 @@ DEVICE_PATH = re.compile(
 Files = Mapping[str, str]
 
 
-def rdma_devices(text: str) -> dict[str, Files]:
+def rdma_devices(lines: Lines) -> dict[str, Files]:
     """Return path and value of every file, by device; empty text means no device, text without a device is an error.
 
     A file with several lines keeps the first that is not empty, and `uevent` becomes one file per key below it.
     """
     trees: dict[str, dict[str, str]] = {}
-    for path, value in _entries(text):
+    for path, value in _entries(lines):
         match = DEVICE_PATH.fullmatch(path)
         if match and not trees.setdefault(match.group(1), {}).get(match.group(2)):
             trees[match.group(1)][match.group(2)] = value
     devices: dict[str, Files] = {name: files for name, files in trees.items() if any(map(_is_of_rdma, files))}
-    if text.strip() and not devices:
-        raise ParseError("no RDMA device in this tree", line=text.strip().split("\n", 1)[0])
+    lines.require(devices or not lines.text.strip(), "no RDMA device in this tree")
     return devices
 
 
@@ -122,13 +127,14 @@ def ports_of(files: Files) -> dict[str, dict[str, str]]:
     return dict(sorted(ports.items(), key=lambda port: int(port[0])))
 
 
-def _entries(text: str) -> Iterator[tuple[str, str]]:
-    for line in text.split("\n"):
-        if not line.strip() or COMPLAINT.match(line):
+def _entries(lines: Lines) -> Iterator[tuple[str, str]]:
+    for line in lines:
+        if COMPLAINT.match(line):
             continue
-        match = ENTRY.fullmatch(ABSOLUTE.sub("", line.rstrip("\r")))
+        match = ENTRY.fullmatch(ABSOLUTE.sub("", line))
         if not match:
-            raise ParseError("expected `path:value`", line=line)
+            lines.unknown(line)
+            continue
         path, value = match.group(1), match.group(2).strip()
         if path.endswith("/uevent"):
             key, _, value = value.partition("=")

@@ -1,4 +1,4 @@
-"""Text shared by many formats: sections by device, JSON, shell words and numbers, with a ParseError if they fail.
+"""Text shared by many formats: JSON, shell words and numbers, with a ParseError if they fail.
 
 A field of a JSON object that is missing or of another type is such an error, too. Words from the cluster file in a
 shell command are quoted, except for a leading `~`, which the shell expands.
@@ -18,22 +18,6 @@ SECTION = re.compile(r"^==> (.*) <==$", re.MULTILINE)
 
 MAX_INTEGER_DIGITS = 40
 MAX_SHELL_TEXT = 4096
-
-
-def sections(text: str) -> Iterator[tuple[str, str]]:
-    """Yield (name, text) for each `==> name <==` section; text without any header is one section without a name.
-
-    So a parser accepts both the output of our command for all devices and a person's saved output for one device.
-    """
-    headers = list(SECTION.finditer(text))
-    if not headers:
-        yield "", text
-        return
-    before = text[: headers[0].start()].strip()
-    if before:
-        raise ParseError("text before the first section", line=before.splitlines()[0])
-    for header, following in zip(headers, [*headers[1:], None], strict=True):
-        yield header.group(1), text[header.end() : following.start() if following else len(text)].strip("\n")
 
 
 def json_list(text: str) -> list[dict[str, object]]:

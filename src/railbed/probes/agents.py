@@ -15,7 +15,8 @@ from pathlib import PurePosixPath
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
-from railbed.parsing.text import integer, sections
+from railbed.parsing.lines import Lines, TextFacts
+from railbed.parsing.text import integer
 
 MODULE = "railbed.launch.node.agent"
 KINDS = {"runs": "training", "bench": "benchmark"}
@@ -63,7 +64,7 @@ class RunningAgent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Agents:
+class Agents(TextFacts):
     """All agents on a machine; there may be none."""
 
     agents: tuple[RunningAgent, ...]
@@ -92,7 +93,8 @@ def parse(text: str) -> Agents:
     """Read the agents and the processes of a machine that has agents."""
     if not text.strip():
         return Agents(agents=())
-    (machine, clock), *candidates, (title, listed) = _sections(text)
+    lines = Lines(text)
+    (machine, clock), *candidates, (title, listed) = _sections(lines)
     if machine != "machine" or title != "processes":
         raise ParseError("expected the sections `machine` and `processes`", line=text.strip().partition("\n")[0])
     ticks, boot = _clock(clock)
@@ -101,29 +103,32 @@ def parse(text: str) -> Agents:
     for process in filter(None, (_process(name, part, ticks, boot) for name, part in candidates)):
         # The command that starts an agent in a container names it, too.
         jobs.setdefault(process.folder, []).append(process)
-    return Agents(agents=tuple(_agent(folder, processes, table) for folder, processes in jobs.items()))
+    agents = tuple(_agent(folder, processes, table) for folder, processes in jobs.items())
+    return Agents(agents=agents, not_understood=lines.not_understood)
 
 
-def _sections(text: str) -> list[tuple[str, str]]:
-    parts = list(sections(text))
-    if len(parts) < 2:
-        raise ParseError("expected agents and processes", line=text.strip().partition("\n")[0])
+def _sections(lines: Lines) -> list[tuple[str, Lines]]:
+    parts = list(lines.sections())
+    lines.require(len(parts) >= 2, "expected agents and processes")
     return parts
 
 
-def _clock(text: str) -> tuple[int, int]:
-    lines = text.split()
-    if len(lines) != 2 or not integer(lines[0]):
-        raise ParseError("expected clock ticks per second and the time of the boot", line=text)
-    return integer(lines[0]), integer(lines[1])
+def _clock(lines: Lines) -> tuple[int, int]:
+    numbers: list[int] = []
+    for line in lines:
+        with lines.reading(line):
+            numbers.append(integer(line))
+    if len(numbers) != 2 or not numbers[0]:
+        raise ParseError("expected clock ticks per second and the time of the boot", line=lines.text)
+    return numbers[0], numbers[1]
 
 
-def _process(name: str, text: str, ticks: int, boot: int) -> _Process | None:
+def _process(name: str, command: Lines, ticks: int, boot: int) -> _Process | None:
     words = name.split()
     if len(words) != 4:
         raise ParseError("expected `pid user uid start`", line=name)
     pid, user, uid, start = words
-    for option, module, folder in _triples(text.splitlines()):
+    for option, module, folder in _triples(command.text.splitlines()):
         path = PurePosixPath(folder)
         if (option, module) == ("-m", MODULE) and len(path.parts) > 3 and path.parts[-3] in KINDS:
             owner = f"user {uid}" if user == "UNKNOWN" else user
@@ -161,9 +166,9 @@ def _agent(folder: PurePosixPath, processes: Sequence[_Process], table: _Table) 
     )
 
 
-def _table(text: str) -> _Table:
+def _table(lines: Lines) -> _Table:
     table = _Table()
-    for line in filter(None, text.splitlines()):
+    for line in lines:
         if match := STATUS.fullmatch(line):
             pid, value = int(match["pid"]), int(match["value"])
             if match["name"] == "PPid":
@@ -173,7 +178,7 @@ def _table(text: str) -> _Table:
         elif match := FOLDER.fullmatch(line):
             table.within.setdefault(PurePosixPath(match["folder"]), []).append(int(match["pid"]))
         else:
-            raise ParseError("expected `/proc/PID/status:PPid:`, `…:RssAnon:` or `/proc/PID/cwd:`", line=line)
+            lines.unknown(line)
     return table
 
 

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
+from railbed.parsing.lines import Lines, TextFacts
 from railbed.parsing.ports import key_and_value
-from railbed.parsing.text import integer, sections
+from railbed.parsing.text import integer
 
 TITLE = "Ethernet Channel Bonding Driver:"
 MEMBER = "Slave Interface"
@@ -42,7 +43,7 @@ class Bond:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bonds:
+class Bonds(TextFacts):
     """Bonds by name; a machine may have none."""
 
     bonds: dict[str, Bond]
@@ -52,14 +53,14 @@ def parse(text: str) -> Bonds:
     """Read one or many files of /proc/net/bonding; empty text means no bond."""
     if not text.strip():
         return Bonds(bonds={})
-    return Bonds(bonds={name: _bond(part) for name, part in sections(text)})
+    lines = Lines(text)
+    bonds = {name: _bond(part) for name, part in lines.sections()}
+    return Bonds(bonds=bonds, not_understood=lines.not_understood)
 
 
-def _bond(text: str) -> Bond:
-    lines = [line for line in text.splitlines() if line.strip()]
-    if not lines or not lines[0].startswith(TITLE):
-        raise ParseError(f"expected {TITLE!r}", line=lines[0] if lines else "")
-    head, *members = _blocks(lines[1:])
+def _bond(lines: Lines) -> Bond:
+    lines.require(TITLE in lines.text, f"expected {TITLE!r}")
+    head, *members = _blocks(lines)
     if "Bonding Mode" not in head:
         raise ParseError("no line `Bonding Mode:`")
     active = head.get("Currently Active Slave")
@@ -75,13 +76,19 @@ def _bond(text: str) -> Bond:
     )
 
 
-def _blocks(lines: list[str]) -> list[dict[str, str]]:
+def _blocks(lines: Lines) -> list[dict[str, str]]:
     """Return the bond's own lines, then those of each member; titles such as `802.3ad info` have no value."""
     blocks: list[dict[str, str]] = [{}]
+    is_begun = False
     for line in lines:
         if line.startswith(TITLE):
-            raise ParseError("several bonds without their names", line=line)
-        if ":" not in line:
+            if is_begun:
+                raise ParseError("several bonds without their names", line=line)
+            is_begun = True
+            continue
+        if ":" not in line or not is_begun:
+            if not line.endswith(" info"):
+                lines.unknown(line)
             continue
         key, value = key_and_value(line)
         if key == MEMBER:

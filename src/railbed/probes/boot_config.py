@@ -5,14 +5,14 @@ Only the names of other people's files are read, and of netplan only the Etherne
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from railbed.errors import ParseError
 from railbed.model.cluster import Cluster
 from railbed.model.probe import Probe
-from railbed.parsing.text import sections
+from railbed.parsing.lines import Lines, TextFacts
 
 UNIT = "/etc/systemd/system/railbed.service"
 NETPLAN = "/etc/netplan/90-railbed.yaml"
@@ -41,8 +41,12 @@ echo '==> end <=='
 """
 
 
+STATE = re.compile(r"[a-z-]+")
+PATH = re.compile(r"/.+")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BootConfig:
+class BootConfig(TextFacts):
     """What determines the machine's configuration at boot."""
 
     systemd: bool
@@ -68,14 +72,21 @@ def _command(cluster: Cluster, device: str) -> str:
 
 def parse(text: str) -> BootConfig:
     """Read the sections."""
-    parts = dict(sections(text))
-    if "end" not in parts:
-        raise ParseError("the output is not complete", line=text.strip().partition("\n")[0])
+    lines = Lines(text)
+    sections = dict(lines.sections())
+    parts = {name: part.text for name, part in sections.items()}
+    for name in ("systemd", "unit"):
+        state = sections[name].first(STATE) if name in sections else None
+        if name in parts:
+            parts[name] = state.group() if state else ""
+    lines.require("end" in parts, "the output is not complete")
     by_kind: dict[str, dict[str, str]] = {"networkd": {}, "file": {}}
-    for name, body in parts.items():
+    for name, body in sections.items():
         kind, _, rest = name.partition(" ")
-        if rest and kind in by_kind:
-            by_kind[kind][rest] = body.strip() if kind == "networkd" else f"{body}\n"
+        if kind == "networkd" and (path := body.first(PATH)):
+            by_kind[kind][rest] = path.group()
+        elif rest and kind == "file":
+            by_kind[kind][rest] = f"{body.text}\n"
     return BootConfig(
         systemd="systemd" in parts,
         manager=_manager(parts),
@@ -83,6 +94,7 @@ def parse(text: str) -> BootConfig:
         network_files=by_kind["networkd"],
         files=by_kind["file"],
         unit_enabled=parts["unit"].strip() == "enabled" if "unit" in parts else None,
+        not_understood=lines.not_understood,
     )
 
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from railbed.errors import ParseError
 from railbed.model.cluster import Cluster
 from railbed.model.probe import Probe
-from railbed.parsing.text import integer, sections
+from railbed.parsing.lines import Lines, TextFacts
+from railbed.parsing.text import integer
 
 PARAMETERS = ("ROCE_CC_PRIO_MASK", "CNP_DSCP")
 COMMAND = r"""
@@ -27,6 +28,8 @@ done
 echo '==> end <=='
 """
 _ROW = re.compile(r"\*?\s*+(?P<name>[A-Z0-9_]{1,64})_P\d++\s++(?:\S++\s++)*?(?P<value>\S++)\s*+", re.ASCII)
+KNOWN = re.compile(r"Configurations:|Device |Description:|Name:|[A-Z][A-Z0-9_]*+(?:\s|$)|-E-|The '\*'")
+"""How the other lines of mlxconfig begin."""
 _NUMBER = re.compile(r"(?:\S*\()?(?P<number>0x[0-9a-fA-F]{1,8}|\d{1,10})\)?", re.ASCII)
 
 
@@ -40,7 +43,7 @@ class CardFirmware:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BootFirmware:
+class BootFirmware(TextFacts):
     """What firmware starts with, by interface; without the tool, or for other cards, there is none."""
 
     interfaces: dict[str, CardFirmware] = field(default_factory=dict)
@@ -55,21 +58,26 @@ def parse(text: str) -> BootFirmware:
     """Read the parameters of each card; a saved output of the tool has no interface."""
     if not text.strip():
         raise ParseError("nothing was printed")
-    parts = {name: body for name, body in sections(text) if name != "end" and body.strip()}
-    return BootFirmware(interfaces={name: _card(body.splitlines()) for name, body in parts.items()})
+    lines = Lines(text)
+    parts = {name: list(part) for name, part in lines.sections() if name != "end"}
+    interfaces = {name: _card(body, lines) for name, body in parts.items() if body}
+    return BootFirmware(interfaces=interfaces, not_understood=lines.not_understood)
 
 
-def _card(lines: list[str]) -> CardFirmware:
-    heading = next((line for line in lines if line.startswith("Configurations")), "")
+def _card(shown: list[str], lines: Lines) -> CardFirmware:
+    heading = next((line for line in shown if line.startswith("Configurations")), "")
+    for line in shown:
+        if not KNOWN.match(line.strip()) and not _ROW.fullmatch(line.strip()):
+            lines.unknown(line)
     if not heading:
-        refused = next((line for line in lines if line.startswith("-E-")), "")
+        refused = next((line for line in shown if line.startswith("-E-")), "")
         if refused:
             return CardFirmware()
-        raise ParseError("expected `Configurations:`, as mlxconfig prints it", line=lines[0])
+        raise ParseError("expected `Configurations:`, as mlxconfig prints it", line=shown[0])
     if not heading.rstrip().endswith("Next Boot"):
         return CardFirmware()
     values: dict[str, set[str]] = {}
-    for line in lines:
+    for line in shown:
         if (match := _ROW.fullmatch(line.strip())) and match["name"] in PARAMETERS:
             values.setdefault(match["name"], set()).add(match["value"])
     mask, dscp = (_common_number(values.get(name, set())) for name in PARAMETERS)

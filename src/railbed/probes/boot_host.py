@@ -8,9 +8,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from railbed.errors import ParseError
 from railbed.model.probe import Probe
-from railbed.parsing.text import sections
+from railbed.parsing.lines import Lines, TextFacts
 
 READ_SERVICES = ("tuned", "cpupower", "cpufrequtils", "ondemand")
 """Services whose governor is understood."""
@@ -62,7 +61,7 @@ _WORD = re.compile(r"[a-z][a-z_]{0,31}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BootHost:
+class BootHost(TextFacts):
     """What sets processors and GPUs at boot."""
 
     governors: dict[str, str | None] = field(default_factory=dict)
@@ -77,9 +76,9 @@ class BootHost:
 
 def parse(text: str) -> BootHost:
     """Read the sections."""
-    parts = dict(sections(text))
-    if "end" not in parts:
-        raise ParseError("the output is not complete", line=text.strip().partition("\n")[0])
+    lines = Lines(text)
+    parts = {name: part.text for name, part in lines.sections()}
+    lines.require("end" in parts, "the output is not complete")
     enabled = parts.get("enabled", "").split()
     services = [unit for unit in (*READ_SERVICES, *UNREAD_SERVICES) if unit in enabled]
     governors = {unit: _governor(unit, parts) for unit in services}
@@ -88,6 +87,7 @@ def parse(text: str) -> BootHost:
         default_governor=_default(parts),
         orchestrators=tuple(unit for unit in ORCHESTRATORS if unit in enabled),
         persistenced=_describe_persistenced(parts["persistenced"]) if "persistenced" in parts else None,
+        not_understood=lines.not_understood,
     )
 
 
@@ -95,13 +95,16 @@ def _governor(unit: str, parts: dict[str, str]) -> str | None:
     """Return the governor that a service sets; None if that is not known, and an empty text if it sets none."""
     match unit:
         case "tuned":
-            profile = parts.get("tuned", "").strip()
-            return None if "tuned-own" in parts else TUNED_GOVERNORS.get(profile)
+            profiles = {line.strip() for line in parts.get("tuned", "").splitlines()}
+            known = next((profile for profile in TUNED_GOVERNORS if profile in profiles), "")
+            return None if "tuned-own" in parts else TUNED_GOVERNORS.get(known)
         case "cpupower":
             match = next(filter(None, map(_CPUPOWER.search, parts.get("cpupower", "").splitlines())), None)
             return (match["option"] or match["line"]) if match else ""
         case "cpufrequtils":
-            values = dict(line.strip().split("=", 1) for line in parts.get("cpufrequtils", "").splitlines())
+            values = dict(
+                line.strip().split("=", 1) for line in parts.get("cpufrequtils", "").splitlines() if "=" in line
+            )
             if _plain(values.get("ENABLE", "true")) != "true":
                 return ""
             # Its start script has this one if the file has none.

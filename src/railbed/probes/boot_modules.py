@@ -10,9 +10,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from railbed.errors import ParseError
 from railbed.model.probe import Probe
-from railbed.parsing.text import sections
+from railbed.parsing.lines import Lines, TextFacts
 
 ON_DEMAND = {"rdma-client-rdma_cm": "rdma_ucm"}
 """By the alias under which the kernel asks for it, the module that newer kernels load for a program."""
@@ -47,7 +46,7 @@ NAME = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BootModules:
+class BootModules(TextFacts):
     """The modules of the next boot. Names have underscores, as the kernel writes them."""
 
     loads: dict[str, str] = field(default_factory=dict)
@@ -62,27 +61,30 @@ class BootModules:
 
 def parse(text: str) -> BootModules:
     """Read the sections."""
-    parts = dict(sections(text))
-    if "end" not in parts:
-        raise ParseError("the output is not complete", line=text.strip().partition("\n")[0])
+    lines = Lines(text)
+    sections = dict(lines.sections())
+    parts = {name: part.text for name, part in sections.items()}
+    lines.require("end" in parts, "the output is not complete")
     parameters = dict(line.split("=", 1) for line in parts.get("cmdline", "").splitlines() if "=" in line)
     blocked = ",".join(parameters.get(key, "") for key in ("modprobe.blacklist", "module_blacklist"))
     return BootModules(
-        loads=dict(_list_named(parts.get("loads", ""))) | _from_cmdline(parameters.get("modules_load", "")),
-        blocked=dict(_list_named(parts.get("blocked", ""))) | _from_cmdline(blocked),
+        loads=dict(_list_named(sections.get("loads"))) | _from_cmdline(parameters.get("modules_load", "")),
+        blocked=dict(_list_named(sections.get("blocked"))) | _from_cmdline(blocked),
         on_demand=tuple(ON_DEMAND[alias] for alias in parts.get("on-demand", "").split() if alias in ON_DEMAND),
-        ofed=parts.get("ofed", "").strip() == "enabled",
+        ofed="enabled" in map(str.strip, sections.get("ofed", ())),
+        not_understood=lines.not_understood,
     )
 
 
-def _list_named(text: str) -> Iterator[tuple[str, str]]:
+def _list_named(lines: Lines | None) -> Iterator[tuple[str, str]]:
     """Yield each module with its file; `blacklist` may stand before the module."""
-    for line in text.splitlines():
+    for line in lines or ():
         path, _, rest = line.partition(" ")
         words = rest.split()
-        if not words or not NAME.fullmatch(words[-1]):
-            raise ParseError("expected a file and a module", line=line)
-        yield words[-1].replace("-", "_"), path
+        if path.startswith("/") and words and NAME.fullmatch(words[-1]):
+            yield words[-1].replace("-", "_"), path
+        elif lines:
+            lines.unknown(line)
 
 
 def _from_cmdline(names: str) -> dict[str, str]:

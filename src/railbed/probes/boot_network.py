@@ -10,15 +10,14 @@ import shlex
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from railbed.errors import ParseError
 from railbed.model.cluster import Cluster
 from railbed.model.probe import Probe
+from railbed.parsing.lines import Lines, TextFacts
 from railbed.parsing.netconfig.ifupdown import ifupdown_port
 from railbed.parsing.netconfig.netplan import KINDS, netplan_port
 from railbed.parsing.netconfig.networkd import link_file, networkd_port
 from railbed.parsing.netconfig.networkmanager import FIELDS, networkmanager_port
 from railbed.parsing.netconfig.stored import PortIdentity, StoredPort
-from railbed.parsing.text import sections
 
 SERVICES = {"systemd-networkd": "networkd", "NetworkManager": "NetworkManager", "networking": "ifupdown"}
 """Services whose configuration is understood, by their unit."""
@@ -124,7 +123,7 @@ class BootPort:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BootNetwork:
+class BootNetwork(TextFacts):
     """What the network services store."""
 
     services: tuple[str, ...]
@@ -146,9 +145,9 @@ def _command(cluster: Cluster, device: str) -> str:
 
 def parse(text: str) -> BootNetwork:
     """Read the sections."""
-    parts = dict(sections(text))
-    if "end" not in parts:
-        raise ParseError("the output is not complete", line=text.strip().partition("\n")[0])
+    lines = Lines(text)
+    parts = {name: part.text for name, part in lines.sections()}
+    lines.require("end" in parts, "the output is not complete")
     units = parts.get("services", "").split()
     services = [SERVICES[unit] for unit in SERVICES if unit in units]
     named = _find_named(parts)
@@ -172,6 +171,7 @@ def parse(text: str) -> BootNetwork:
             )
             for netdev, values in ports.items()
         },
+        not_understood=lines.not_understood,
     )
 
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from railbed.errors import ParseError
 from railbed.model.probe import Probe
-from railbed.parsing.text import sections
+from railbed.parsing.lines import Lines, TextFacts
 
 PATTERNS = {
     "mtu": "mtu",
@@ -77,7 +76,7 @@ echo '==> end <=='
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BootScripts:
+class BootScripts(TextFacts):
     """Files that may change settings at boot."""
 
     files: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -91,11 +90,12 @@ class BootScripts:
 
 def parse(text: str) -> BootScripts:
     """Read the sections."""
-    parts = dict(sections(text))
-    if "end" not in parts:
-        raise ParseError("the output is not complete", line=text.strip().partition("\n")[0])
+    lines = Lines(text)
+    parts = {name: part.text for name, part in lines.sections()}
+    lines.require("end" in parts, "the output is not complete")
     return BootScripts(
-        files={name: tuple(sorted(set(body.splitlines()))) for name, body in parts.items() if name in PATTERNS}
+        files={name: tuple(sorted(set(body.splitlines()))) for name, body in parts.items() if name in PATTERNS},
+        not_understood=lines.not_understood,
     )
 
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
-from railbed.parsing.text import integer, number, sections
+from railbed.parsing.lines import Lines, TextFacts
+from railbed.parsing.text import integer, number
 
 COMMAND = r"""
 printf '==> services <==\n'
@@ -30,7 +31,7 @@ SERVICES = {"systemd-timesyn": "systemd-timesyncd"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClockSync:
+class ClockSync(TextFacts):
     """Whether a clock is synchronised, and by which service."""
 
     synchronised: bool | None = None
@@ -47,45 +48,58 @@ class ClockSync:
 
 def parse(text: str) -> ClockSync:
     """Read the sections; text without sections is the output of `timedatectl` or `chronyc -c tracking`."""
-    parts = {name or _looks_like(part): part for name, part in sections(text)}
-    if not text.strip():
-        raise ParseError("nothing was printed")
-    chrony = _tracking(parts.get("chronyc", ""))
-    flag = _kernel_flag(parts.get("timedatectl", ""))
+    lines = Lines(text)
+    parts = {name or _looks_like(part): list(part) for name, part in lines.sections()}
+    chrony = _tracking(parts.get("chronyc", []), lines)
+    values = _values(parts.get("timedatectl", []), lines)
+    flag = _kernel_flag(values)
+    lines.require(text.strip(), "nothing was printed")
+    lines.require(flag is not None or chrony or "services" in parts, "neither timedatectl nor chronyc")
     return ClockSync(
         synchronised=_chrony_synchronised(chrony) if flag is None else flag,
-        services=tuple(SERVICES.get(name, name) for name in sorted(set(parts.get("services", "").split()))),
+        services=_services(parts.get("services", []), lines),
         source=chrony[1] or None if chrony else None,
         stratum=integer(chrony[2]) if chrony else None,
         offset_seconds=number(chrony[4]) if chrony else None,
-        can_start=_can_start(parts.get("timedatectl", "")),
+        can_start=_can_start(values),
+        not_understood=lines.not_understood,
     )
 
 
-def _can_start(text: str) -> bool | None:
+def _services(body: list[str], lines: Lines) -> tuple[str, ...]:
+    names = set[str]()
+    for line in body:
+        if " " in line.strip():
+            lines.unknown(line)
+        else:
+            names.add(line.strip())
+    return tuple(SERVICES.get(name, name) for name in sorted(names))
+
+
+def _values(body: list[str], lines: Lines) -> dict[str, str]:
+    """Return the values of timedatectl: `key=value`, or `key: value` of its status text."""
+    values: dict[str, str] = {}
+    for line in body:
+        key, sign, value = line.partition("=" if "=" in line else ":")
+        if not sign:
+            lines.unknown(line)
+        values.setdefault(key.strip(), value.strip())
+    return values
+
+
+def _can_start(values: dict[str, str]) -> bool | None:
     """Return whether systemd has a service that is off; None if `timedatectl show` does not say so."""
-    values = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
     if "CanNTP" not in values or "NTP" not in values:
         return None
     return values["CanNTP"] == "yes" and values["NTP"] == "no"
 
 
-def _looks_like(text: str) -> str:
-    return "chronyc" if text.count(",") == CHRONY_FIELDS - 1 else "timedatectl"
+def _looks_like(lines: Lines) -> str:
+    return "chronyc" if any(line.count(",") == CHRONY_FIELDS - 1 for line in lines.text.splitlines()) else "timedatectl"
 
 
-def _kernel_flag(text: str) -> bool | None:
-    lines = [line for line in text.splitlines() if line.strip()]
-    for line in lines:
-        separator = "=" if "=" in line else ":"
-        key, sign, value = line.partition(separator)
-        if not sign:
-            raise ParseError("timedatectl: expected a key and a value", line=line)
-        if key.strip() in SYNCHRONISED_KEYS:
-            return _yes(value.strip())
-    if lines:
-        raise ParseError("timedatectl does not show whether the clock is synchronised", line=lines[0])
-    return None
+def _kernel_flag(values: dict[str, str]) -> bool | None:
+    return next((_yes(values[key]) for key in SYNCHRONISED_KEYS if key in values), None)
 
 
 def _yes(value: str) -> bool:
@@ -94,15 +108,16 @@ def _yes(value: str) -> bool:
     return value == "yes"
 
 
-def _tracking(text: str) -> list[str]:
+def _tracking(body: list[str], lines: Lines) -> list[str]:
     """Return the fields of `chronyc -c tracking`; empty if chronyd does not run (chronyc prints 506)."""
-    line = text.strip()
-    if not line or line.startswith("506 "):
-        return []
-    fields = line.split(",")
-    if len(fields) != CHRONY_FIELDS:
-        raise ParseError(f"chronyc: expected {CHRONY_FIELDS} fields", line=line)
-    return fields
+    tracking: list[str] = []
+    for line in body:
+        fields = line.strip().split(",")
+        if len(fields) == CHRONY_FIELDS:
+            tracking = fields
+        elif not line.startswith("506 "):
+            lines.unknown(line)
+    return tracking
 
 
 def _chrony_synchronised(tracking: list[str]) -> bool | None:

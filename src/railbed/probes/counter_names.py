@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
-from railbed.parsing.text import sections
+from railbed.parsing.lines import Lines, TextFacts
 
+MOST_WORDS = 4
 NAME = re.compile(r"[A-Za-z][\w.,]*(?: [\w.,]+)*", re.ASCII)
 """Some have several words (`RNR sent`) or a comma (`SwLinkUp,32`)."""
 
@@ -39,7 +40,7 @@ class PortCounterNames:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CounterNames:
+class CounterNames(TextFacts):
     """Names of hw_counters, by `device/port`; a bare list of names is under the empty name."""
 
     ports: dict[str, PortCounterNames]
@@ -49,18 +50,25 @@ def parse(text: str) -> CounterNames:
     """Read sections `device/port`, or a bare list of names."""
     if not text.strip():
         return CounterNames(ports={})
-    return CounterNames(ports={port: _port(listing) for port, listing in sections(text)})
+    lines = Lines(text)
+    ports = {port: _port(listing) for port, listing in lines.sections()}
+    lines.require_known("expected names of counters")
+    return CounterNames(ports=ports, not_understood=lines.not_understood)
 
 
-def _port(listing: str) -> PortCounterNames:
-    names = tuple(sorted(name for cell in re.split(r"\n|\t|\r| {2,}", listing) for name in _names(cell.strip())))
+def _port(lines: Lines) -> PortCounterNames:
+    listed: list[str] = []
+    for line in lines:
+        with lines.reading(line):
+            listed += [name for cell in re.split(r"\t| {2,}", line) for name in _names(cell.strip())]
+    names = tuple(sorted(listed))
     return PortCounterNames(names=names, family=_family(set(names)))
 
 
 def _names(cell: str) -> list[str]:
     """Return the names in a cell: one, perhaps quoted by `ls`, or several if the spaces between columns were lost."""
     name = re.sub(r"^'(.*)'$", r"\1", cell)
-    if name and not NAME.fullmatch(name):
+    if name and (not NAME.fullmatch(name) or ("_" not in name and len(name.split()) > MOST_WORDS)):
         raise ParseError("expected names of counters", line=cell)
     # No driver has names with both spaces and underscores.
     return name.split() if "_" in name else [name] if name else []

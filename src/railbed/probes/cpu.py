@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
-from railbed.parsing.text import Fields, integer, json_value, sections
+from railbed.parsing.lines import Lines, TextFacts
+from railbed.parsing.text import Fields, integer, json_value
 
 COMMAND = r"""
 printf '==> lscpu <==\n'; lscpu -J 2>/dev/null || lscpu
@@ -44,7 +45,7 @@ MACHINES = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cpu:
+class Cpu(TextFacts):
     """The processors of a machine."""
 
     model: str | None = None
@@ -63,11 +64,11 @@ class Cpu:
 
 def parse(text: str) -> Cpu:
     """Read lscpu's JSON (nested or flat) or its text, and what follows it."""
-    parts = dict(sections(text))
-    kinds = _kinds(parts.get("lscpu", parts.get("", "")))
+    lines = Lines(text)
+    parts = dict(lines.sections())
+    kinds = _kinds(parts.get("lscpu") or parts.get("") or Lines(""))
     fields = {name: value for kind in kinds for name, value in kind.items()}
-    if "CPU(s)" not in fields:
-        raise ParseError("lscpu does not report the number of processors", line=text.strip()[:80])
+    lines.require("CPU(s)" in fields, "lscpu does not report the number of processors")
     sockets = [count for kind in kinds if (count := _count(kind, "Socket(s)")) is not None]
     cores = [count for kind in kinds if (count := _cores(kind)) is not None]
     return Cpu(
@@ -76,15 +77,16 @@ def parse(text: str) -> Cpu:
         cores=sum(cores) if len(cores) == len(kinds) else None,
         threads=integer(fields["CPU(s)"]),
         numa_nodes=_count(fields, "NUMA node(s)"),
-        hypervisor=fields.get("Hypervisor vendor") or _virtual_machine(parts.get("machine", "")),
-        governors=_governors(parts.get("governors", "")),
+        hypervisor=fields.get("Hypervisor vendor") or _virtual_machine(parts.get("machine")),
+        governors=_governors(parts.get("governors")),
+        not_understood=lines.not_understood,
     )
 
 
-def _kinds(text: str) -> list[dict[str, str]]:
+def _kinds(lines: Lines) -> list[dict[str, str]]:
     """Return the fields of lscpu; big and little cores each have a model name followed by their counts."""
     kinds: list[dict[str, str]] = [{}]
-    for key, text_value in _json_pairs(text) if text.lstrip().startswith("{") else _text_pairs(text):
+    for key, text_value in _pairs(lines):
         name, value = key.strip().rstrip(":"), text_value.strip()
         if value in ("", "-"):
             continue
@@ -92,6 +94,10 @@ def _kinds(text: str) -> list[dict[str, str]]:
             kinds.append({})
         kinds[-1][name] = value
     return kinds
+
+
+def _pairs(lines: Lines) -> Iterator[tuple[str, str]]:
+    return _json_pairs(lines.json) if lines.json else _text_pairs(lines)
 
 
 def _json_pairs(text: str) -> Iterator[tuple[str, str]]:
@@ -108,13 +114,13 @@ def _with_children(item: Fields, depth: int) -> Iterator[tuple[str, str]]:
         yield from _with_children(child, depth - 1)
 
 
-def _text_pairs(text: str) -> Iterator[tuple[str, str]]:
-    for line in text.splitlines():
-        if line.strip():
-            name, colon, value = line.partition(":")
-            if not colon:
-                raise ParseError("lscpu: expected `name: value`", line=line)
+def _text_pairs(lines: Lines) -> Iterator[tuple[str, str]]:
+    for line in lines:
+        name, colon, value = line.partition(":")
+        if colon:
             yield name, value
+        else:
+            lines.unknown(line)
 
 
 def _count(fields: dict[str, str], name: str) -> int | None:
@@ -129,15 +135,18 @@ def _cores(fields: dict[str, str]) -> int | None:
     return None if clusters is None or per_cluster is None else clusters * per_cluster
 
 
-def _virtual_machine(text: str) -> str | None:
+def _virtual_machine(lines: Lines | None) -> str | None:
+    text = lines.text if lines else ""
     return next((name for mark, name in MACHINES.items() if mark in text), None)
 
 
-def _governors(text: str) -> dict[str, int] | None:
+def _governors(lines: Lines | None) -> dict[str, int] | None:
     counts = {}
-    for line in text.splitlines():
-        if line.strip():
-            count, _, name = line.strip().partition(" ")
+    for line in lines or ():
+        count, _, name = line.strip().partition(" ")
+        if lines and not (count.isdecimal() and count.isascii()):
+            lines.unknown(line)
+        else:
             counts[name.strip()] = integer(count)
     return counts or None
 

@@ -10,6 +10,7 @@ from railbed.errors import ParseError
 from railbed.model.probe import Probe
 from railbed.parsing import dcb
 from railbed.parsing.dcb import Words
+from railbed.parsing.lines import Lines, TextFacts
 from railbed.parsing.text import integer
 
 MAPS = ("ethtype-prio", "dscp-prio", "stream-port-prio", "dgram-port-prio", "port-prio", "pcp-prio")
@@ -29,7 +30,7 @@ class App:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DcbApp:
+class DcbApp(TextFacts):
     """Priorities by interface; the saved output of a single interface is under the empty name."""
 
     interfaces: dict[str, App]
@@ -39,8 +40,13 @@ class DcbApp:
 
 def parse(text: str) -> DcbApp:
     """Read the sections of all interfaces, or the JSON or text of one. A section without entries has none."""
-    priorities, refused = dcb.read_interfaces(text, KEYWORDS)
-    return DcbApp(interfaces={name: _app(words) for name, words in priorities.items()}, refused=refused)
+    lines = Lines(text)
+    priorities, refused = dcb.read_interfaces(lines, KEYWORDS)
+    return DcbApp(
+        interfaces={name: _app(words) for name, words in priorities.items()},
+        refused=refused,
+        not_understood=lines.not_understood,
+    )
 
 
 def dscp_number(word: str) -> int:

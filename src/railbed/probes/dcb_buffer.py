@@ -9,6 +9,7 @@ from railbed.errors import ParseError
 from railbed.model.probe import Probe
 from railbed.parsing import dcb
 from railbed.parsing.dcb import Words
+from railbed.parsing.lines import Lines, TextFacts
 from railbed.parsing.text import integer
 
 KEYWORDS = ("prio-buffer", "buffer-size", "total-size")
@@ -29,7 +30,7 @@ class Buffers:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DcbBuffer:
+class DcbBuffer(TextFacts):
     """Receive buffers by interface; the saved output of a single interface is under the empty name."""
 
     interfaces: dict[str, Buffers]
@@ -39,8 +40,13 @@ class DcbBuffer:
 
 def parse(text: str) -> DcbBuffer:
     """Read the sections of all interfaces, or the JSON or text of one."""
-    interfaces, refused = dcb.read_interfaces(text, KEYWORDS)
-    return DcbBuffer(interfaces={name: _buffers(words) for name, words in interfaces.items()}, refused=refused)
+    lines = Lines(text)
+    interfaces, refused = dcb.read_interfaces(lines, KEYWORDS)
+    return DcbBuffer(
+        interfaces={name: _buffers(words) for name, words in interfaces.items()},
+        refused=refused,
+        not_understood=lines.not_understood,
+    )
 
 
 def _buffers(words: Words) -> Buffers:

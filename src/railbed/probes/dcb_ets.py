@@ -8,6 +8,7 @@ from railbed.errors import ParseError
 from railbed.model.probe import Probe
 from railbed.parsing import dcb
 from railbed.parsing.dcb import Words
+from railbed.parsing.lines import Lines, TextFacts
 
 KEYWORDS = (
     *("willing", "ets-cap", "cbs", "tc-bw", "pg-bw", "tc-tsa", "prio-tc"),
@@ -30,7 +31,7 @@ class Ets:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DcbEts:
+class DcbEts(TextFacts):
     """Traffic classes by interface; the saved output of a single interface is under the empty name."""
 
     interfaces: dict[str, Ets]
@@ -40,8 +41,13 @@ class DcbEts:
 
 def parse(text: str) -> DcbEts:
     """Read the sections of all interfaces, or the JSON or text of one."""
-    interfaces, refused = dcb.read_interfaces(text, KEYWORDS)
-    return DcbEts(interfaces={name: _ets(words) for name, words in interfaces.items()}, refused=refused)
+    lines = Lines(text)
+    interfaces, refused = dcb.read_interfaces(lines, KEYWORDS)
+    return DcbEts(
+        interfaces={name: _ets(words) for name, words in interfaces.items()},
+        refused=refused,
+        not_understood=lines.not_understood,
+    )
 
 
 def _ets(words: Words) -> Ets:

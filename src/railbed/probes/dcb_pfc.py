@@ -8,6 +8,7 @@ from railbed.errors import ParseError
 from railbed.model.probe import Probe
 from railbed.parsing import dcb
 from railbed.parsing.dcb import Words
+from railbed.parsing.lines import Lines, TextFacts
 
 KEYWORDS = ("pfc-cap", "macsec-bypass", "delay", "prio-pfc", "requests", "indications")
 
@@ -29,7 +30,7 @@ class Pfc:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DcbPfc:
+class DcbPfc(TextFacts):
     """Priority flow control by interface; the saved output of a single interface is under the empty name."""
 
     interfaces: dict[str, Pfc]
@@ -39,8 +40,13 @@ class DcbPfc:
 
 def parse(text: str) -> DcbPfc:
     """Read the sections of all interfaces, or the JSON or text of one."""
-    interfaces, refused = dcb.read_interfaces(text, KEYWORDS)
-    return DcbPfc(interfaces={name: _pfc(words) for name, words in interfaces.items()}, refused=refused)
+    lines = Lines(text)
+    interfaces, refused = dcb.read_interfaces(lines, KEYWORDS)
+    return DcbPfc(
+        interfaces={name: _pfc(words) for name, words in interfaces.items()},
+        refused=refused,
+        not_understood=lines.not_understood,
+    )
 
 
 def _pfc(words: Words) -> Pfc:

@@ -10,9 +10,12 @@ from dataclasses import dataclass
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
 from railbed.parsing import dcb
-from railbed.parsing.text import integer, sections
+from railbed.parsing.lines import Lines, TextFacts
+from railbed.parsing.text import integer
 
 MODES = ("host", "lld-managed", "cee", "ieee", "static")
+NOT_HANDLED = ("Device not found", "Agent instance", "Invalid")
+"""How the complaints of lldptool begin, such as about an interface that lldpad does not handle."""
 YES = {"yes": True, "1": True, "no": False, "0": False}
 
 
@@ -29,7 +32,7 @@ class LldpadPort:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Dcbx:
+class Dcbx(TextFacts):
     """DCBX agents of a machine."""
 
     lldpad: bool
@@ -46,37 +49,46 @@ class Dcbx:
 
 def parse(text: str) -> Dcbx:
     """Read the sections, or `dcb dcbx show` of one interface."""
-    parts = dict(sections(text)) if text.strip() else {}
+    lines = Lines(text)
+    parts = dict(lines.sections()) if text.strip() else {}
     if "end" not in parts:
         if any(parts):
             raise ParseError("the output is not complete", line=text.strip().partition("\n")[0])
         parts = {"dcbx ": parts[""]} if parts else {}
-    by_kind: dict[str, dict[str, str]] = {"unit": {}, "agent": {}, "dcbx": {}}
+    by_kind: dict[str, dict[str, Lines]] = {"unit": {}, "agent": {}, "dcbx": {}}
     for heading, body in parts.items():
         kind, _, name = heading.partition(" ")
         by_kind.get(kind, {})[name] = body
-    shown, refused = dcb.read_interfaces(_as_sections(by_kind["dcbx"]), MODES)
+    shown, refused = dcb.read_interfaces(_as_sections(by_kind["dcbx"], lines), MODES)
     return Dcbx(
         lldpad="lldpad" in parts,
         units={name: _states(body) for name, body in by_kind["unit"].items()},
         agents={name: _agent(body) for name, body in by_kind["agent"].items()},
         modes={name: tuple(mode for mode in MODES if mode in words) for name, words in shown.items()},
         refused=refused,
+        not_understood=lines.not_understood,
     )
 
 
-def _as_sections(bodies: dict[str, str]) -> str:
-    return "\n".join(f"==> {name} <==\n{body}" if name else body for name, body in bodies.items())
+def _as_sections(bodies: dict[str, Lines], lines: Lines) -> Lines:
+    texts = (f"==> {name} <==\n{body.text}" if name else body.text for name, body in bodies.items())
+    return lines.within("\n".join(texts))
 
 
-def _states(body: str) -> tuple[str, ...]:
-    words = body.split()
+def _states(body: Lines) -> tuple[str, ...]:
+    words = [line.strip() for line in body]
     return tuple(state for state in ("enabled", "active") if state in words)
 
 
-def _agent(body: str) -> LldpadPort:
-    """Read `key=value` lines; others are complaints, such as of an interface that lldpad does not handle."""
-    values = dict(line.strip().split("=", 1) for line in body.splitlines() if "=" in line)
+def _agent(body: Lines) -> LldpadPort:
+    """Read `key=value` lines."""
+    values = {}
+    for line in body:
+        key, sign, value = line.strip().partition("=")
+        if sign:
+            values[key] = value
+        elif not line.startswith(NOT_HANDLED):
+            body.unknown(line)
     enabled = values.get("enabled")
     return LldpadPort(
         admin_status=values.get("adminStatus"),

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from railbed.errors import ParseError
 from railbed.model.probe import Probe
+from railbed.parsing.lines import Lines, TextFacts
 from railbed.parsing.text import integer
 
 SWITCH = re.compile(r"(?:.*/)?([^/\s]+)/ecn/(roce_np|roce_rp)/enable/([0-7]):\s*([01])\s*", re.ASCII)
@@ -28,7 +28,7 @@ class Ecn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Dcqcn:
+class Dcqcn(TextFacts):
     """Congestion control of all mlx5 cards."""
 
     interfaces: dict[str, Ecn]
@@ -41,10 +41,9 @@ def parse(text: str) -> Dcqcn:
     """Read `path:value` lines of both places, or the bare names of parameters; no output: both are missing."""
     interfaces: dict[str, Ecn] = {}
     cards: dict[str, dict[str, int | None]] = {}
-    for line in text.split("\n"):
+    lines = Lines(text)
+    for line in lines:
         word = line.strip()
-        if not word:
-            continue
         if match := SWITCH.fullmatch(word):
             ecn = interfaces.setdefault(match[1], Ecn())
             side = ecn.notification if match[2] == "roce_np" else ecn.reaction
@@ -56,8 +55,9 @@ def parse(text: str) -> Dcqcn:
         elif match := ALONE.fullmatch(word):
             cards.setdefault("", {})[match[1]] = integer(match[2]) if match[2] else None
         else:
-            raise ParseError("not a parameter of congestion control", line=line)
-    return Dcqcn(interfaces=interfaces, cards=cards)
+            lines.unknown(line)
+    lines.require_known("not a parameter of congestion control")
+    return Dcqcn(interfaces=interfaces, cards=cards, not_understood=lines.not_understood)
 
 
 COMMAND = """

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from railbed.errors import ParseError
 from railbed.model.cluster import Cluster
 from railbed.model.probe import Probe
-from railbed.parsing.text import integer, quote_path, sections
+from railbed.parsing.lines import Lines, TextFacts
+from railbed.parsing.text import integer, quote_path
 
 COMMAND = r"""
 while [ ! -d "$folder" ] && [ "$folder" != / ]; do folder=$(dirname -- "$folder"); done
@@ -22,6 +23,10 @@ printf '==> space <==\n'; df -Pk -- "$folder"
 printf '==> inodes <==\n'; df -Pi -- "$folder" 2>/dev/null
 exit 0
 """
+YES_OR_NO = re.compile(r"yes|no")
+FOLDER = re.compile(r"/.*", re.DOTALL)
+OPTIONS = re.compile(r"[^\s,]++(?:,[^,]++)*+")
+HEADING = re.compile(r"Filesystem\b")
 ROW = re.compile(
     r"(?P<filesystem>\S++(?:\s++\S++)*?)\s++(?P<total>\d++|-)\s++(?:-?\d++|-)\s++(?P<free>-?\d++|-)\s++(?:\d++%|-)"
     r"\s++(?P<mount>/.*)",
@@ -31,7 +36,7 @@ ROW = re.compile(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Disk:
+class Disk(TextFacts):
     """The file system that holds the training folder."""
 
     filesystem: str
@@ -64,53 +69,46 @@ def command(cluster: Cluster, _node: str) -> str:
 
 def parse(text: str) -> Disk:
     """Read the sections; text without sections is a saved `df -Pk`."""
-    parts = dict(sections(text))
-    space = _row(parts.get("space", parts.get("", "")))
+    lines = Lines(text)
+    parts = dict(lines.sections())
+    space, inodes = _row(parts.get("space", parts.get(""))), _row(parts.get("inodes"))
     if space is None:
-        raise ParseError("df printed no file system", line=text.strip()[:80])
-    inodes = _row(parts.get("inodes", ""))
+        lines.refuse("df printed no file system")
     counted = inodes if inodes and inodes.total > 0 else None
-    writable = _yes(parts.get("writable", ""))
+    writable = _only(parts.get("writable"), YES_OR_NO)
+    options = _only(parts.get("options"), OPTIONS)
     return Disk(
         filesystem=space.filesystem,
         mount=space.mount,
         total_bytes=space.total * 1024,
         free_bytes=max(0, space.free) * 1024,
-        folder=parts.get("folder", "").strip() or None,
+        folder=_only(parts.get("folder"), FOLDER),
         total_inodes=counted.total if counted else None,
         free_inodes=counted.free if counted else None,
-        read_only=False if writable else _read_only(parts.get("options", "")),
-        writable=writable,
+        read_only=False if writable == "yes" else None if options is None else "ro" in options.split(","),
+        writable=None if writable is None else writable == "yes",
+        not_understood=lines.not_understood,
     )
 
 
-def _row(text: str) -> _Row | None:
+def _row(lines: Lines | None) -> _Row | None:
     """Read the row below df's heading."""
-    rows = text.strip().splitlines()[1:]
-    if not rows:
+    rows: list[re.Match[str]] = []
+    for line in lines or ():
+        if match := ROW.fullmatch(line.strip()):
+            rows.append(match)
+        elif lines and not HEADING.match(line):
+            lines.unknown(line)
+    if len(rows) > 1:
+        raise ParseError("df: expected one row of numbers", line=rows[1].group())
+    if not rows or "-" in (rows[0]["total"], rows[0]["free"]):
         return None
-    match = ROW.fullmatch(rows[0].strip())
-    if not match or len(rows) > 1:
-        raise ParseError("df: expected one row of numbers", line=rows[-1])
-    if "-" in (match["total"], match["free"]):
-        return None
-    return _Row(match["filesystem"], match["mount"], integer(match["total"]), integer(match["free"]))
+    return _Row(rows[0]["filesystem"], rows[0]["mount"], integer(rows[0]["total"]), integer(rows[0]["free"]))
 
 
-def _read_only(options: str) -> bool | None:
-    return "ro" in options.strip().split(",") if options.strip() else None
-
-
-def _yes(answer: str) -> bool | None:
-    match answer.strip():
-        case "yes":
-            return True
-        case "no":
-            return False
-        case "":
-            return None
-        case other:
-            raise ParseError("expected yes or no", line=other)
+def _only(lines: Lines | None, form: re.Pattern[str]) -> str | None:
+    match = lines.first(form) if lines else None
+    return match.group() if match else None
 
 
 PROBE = Probe(

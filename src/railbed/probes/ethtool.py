@@ -5,12 +5,20 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from railbed.errors import ParseError
 from railbed.model.probe import Probe
+from railbed.parsing.lines import Lines, TextFacts
 from railbed.parsing.ports import answers, for_each_interface, without_title
 
 KEY = re.compile(r"^\s+([A-Za-z][A-Za-z0-9 ()/-]*):(.*)$")
 SPEED = re.compile(r"^(\d{1,9})Mb/s$", re.ASCII)
+ANY = re.compile("")
+READABLE = {
+    "Speed": re.compile(r"Speed: *+(?:\d{1,9}Mb/s$|Unknown|Not reported|N/A)", re.ASCII),
+    "Link detected": re.compile(r"Link detected: *+(?:yes|no)\b"),
+}
+"""What settings look like that are not just words."""
+CONTINUED = re.compile(r"\d++base\S.*|[a-z_ ]++|(?:(?:None|RS|BASER|LLRS|Off|Auto)\b\s*+)++")
+"""Further link modes, or message levels."""
 NO_VALUE = ("Unknown", "Not reported", "N/A")
 
 
@@ -36,7 +44,7 @@ class EthernetSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ethernet:
+class Ethernet(TextFacts):
     """Ethernet settings by interface."""
 
     interfaces: dict[str, EthernetSettings]
@@ -44,24 +52,27 @@ class Ethernet:
 
 def parse(text: str) -> Ethernet:
     """Read `ethtool IF` of one or many interfaces."""
-    return Ethernet(
-        interfaces={name: _settings(_values(without_title(lines, "Settings for "))) for name, lines in answers(text)}
-    )
+    lines = Lines(text)
+    interfaces = {
+        name: _settings(_values(without_title(body, "Settings for ", lines), lines)) for name, body in answers(lines)
+    }
+    lines.require_known("expected 'Settings for '")
+    return Ethernet(interfaces=interfaces, not_understood=lines.not_understood)
 
 
-def _values(lines: list[str]) -> dict[str, list[str]]:
-    """Gather the values by key: link modes span several lines."""
+def _values(body: list[str], lines: Lines) -> dict[str, list[str]]:
+    """Gather the values by key: link modes and message levels span several lines."""
     values: dict[str, list[str]] = {}
     key = ""
-    for line in lines:
+    for line in body:
         match = KEY.match(line)
-        if match:
+        if match and READABLE.get(match[1], ANY).match(line.strip()):
             key = match.group(1)
             values[key] = [match.group(2).strip()]
-        elif key and line[0].isspace():
+        elif not match and key and line[0].isspace() and CONTINUED.fullmatch(line.strip()):
             values[key].append(line.strip())
         else:
-            raise ParseError("expected a setting", line=line)
+            lines.unknown(line)
     return values
 
 
@@ -98,17 +109,13 @@ def _speed(value: str | None) -> int | None:
     if value is None:
         return None
     match = SPEED.match(value)
-    if not match:
-        raise ParseError("expected a speed in Mb/s", line=value)
-    return int(match.group(1))
+    return int(match.group(1)) if match else None
 
 
 def _link(value: str | None) -> tuple[bool | None, str | None]:
     if value is None:
         return None, None
     word, _, reason = value.partition(" ")
-    if word not in ("yes", "no"):
-        raise ParseError("expected yes or no", line=value)
     return word == "yes", reason.strip("() ") or None
 
 

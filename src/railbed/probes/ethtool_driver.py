@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
+from railbed.parsing.lines import Lines, TextFacts
 from railbed.parsing.ports import answers, for_each_interface, key_and_value
 
 NOTHING = ("", "N/A", "n/a")
@@ -25,7 +26,7 @@ class Driver:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Drivers:
+class Drivers(TextFacts):
     """Drivers by interface."""
 
     interfaces: dict[str, Driver]
@@ -33,18 +34,22 @@ class Drivers:
 
 def parse(text: str) -> Drivers:
     """Read `ethtool -i IF` of one or many interfaces."""
-    return Drivers(interfaces={name: _driver(lines) for name, lines in answers(text)})
+    lines = Lines(text)
+    interfaces = {name: _driver(body, lines) for name, body in answers(lines)}
+    lines.require_known("no line `driver:`")
+    return Drivers(interfaces=interfaces, not_understood=lines.not_understood)
 
 
-def _driver(lines: list[str]) -> Driver:
+def _driver(body: list[str], lines: Lines) -> Driver:
     values: dict[str, str] = {}
-    for line in lines:
-        key, value = key_and_value(line)
-        if key in values:
-            raise ParseError("several interfaces without their names", line=line)
-        values[key] = value
+    for line in body:
+        with lines.reading(line):
+            key, value = key_and_value(line)
+            values.setdefault(key, value)
+    if sum(line.startswith("driver:") for line in map(str.strip, body)) > 1:
+        raise ParseError("several interfaces without their names", line=body[-1])
     if values and "driver" not in values:
-        raise ParseError("no line `driver:`", line=lines[0])
+        raise ParseError("no line `driver:`", line=body[0])
     known = {key: value for key, value in values.items() if value not in NOTHING}
     return Driver(
         driver=known.get("driver"),

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
-from railbed.errors import ParseError
 from railbed.model.probe import Probe
-from railbed.parsing.ports import answers, for_each_interface, key_and_value, on_or_off
+from railbed.parsing.lines import Lines, TextFacts
+from railbed.parsing.ports import answers, for_each_interface, on_or_off, without_title
 
 TITLES = ("Features for ", "Offload parameters for ")
 STATE = re.compile(r"^(on|off)(?: \[(fixed|requested on|requested off|not requested)\])?$")
@@ -23,7 +23,7 @@ class Feature:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Features:
+class Features(TextFacts):
     """Offloads by interface, then by name, such as `tcp-segmentation-offload`."""
 
     interfaces: dict[str, dict[str, Feature]]
@@ -31,17 +31,24 @@ class Features:
 
 def parse(text: str) -> Features:
     """Read `ethtool -k IF` of one or many interfaces."""
-    return Features(interfaces={name: _features(lines) for name, lines in answers(text)})
+    lines = Lines(text)
+    interfaces = {name: _features(without_title(body, TITLES, lines), lines) for name, body in answers(lines)}
+    lines.require_known("expected `Features for …`")
+    return Features(interfaces=interfaces, not_understood=lines.not_understood)
 
 
-def _features(lines: list[str]) -> dict[str, Feature]:
-    if lines and not lines[0].startswith(TITLES):
-        raise ParseError("expected `Features for …`", line=lines[0])
+def _features(body: list[str], lines: Lines) -> dict[str, Feature]:
     features: dict[str, Feature] = {}
     members: dict[str, list[Feature]] = {}
     group = ""
-    for line in lines[1:]:
-        name, feature = _feature(line)
+    for line in body:
+        name, colon, value = line.partition(":")
+        state = STATE.match(value.strip())
+        if not colon or not state:
+            lines.unknown(line)
+            continue
+        name = name.strip()
+        feature = Feature(on=on_or_off(state.group(1)), fixed=state.group(2) == "fixed")
         features[name] = feature
         if line[0].isspace():
             members.setdefault(group, []).append(feature)
@@ -52,14 +59,6 @@ def _features(lines: list[str]) -> dict[str, Feature]:
     return {
         name: replace(feature, fixed=True) if name in fixed_groups else feature for name, feature in features.items()
     }
-
-
-def _feature(line: str) -> tuple[str, Feature]:
-    name, value = key_and_value(line)
-    match = STATE.match(value)
-    if not match:
-        raise ParseError("expected on or off", line=line)
-    return name, Feature(on=on_or_off(match.group(1)), fixed=match.group(2) == "fixed")
 
 
 PROBE = Probe(

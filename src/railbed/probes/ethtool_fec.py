@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
+from railbed.parsing.lines import Lines
 from railbed.parsing.ports import for_each_interface
-from railbed.parsing.text import Fields, integer, json_list, sections
+from railbed.parsing.text import Fields, integer, json_list
 
 CONFIGURED = re.compile(r"(?:Supported/)?Configured FEC encodings?:(.*)")
 ACTIVE = re.compile(r"Active FEC encodings?:(.*)")
@@ -50,8 +51,8 @@ def parse(text: str) -> Fec:
 
 def _by_interface(text: str) -> Iterator[tuple[str, list[str]]]:
     """Yield each interface with its lines; saved without our header, a title names it."""
-    for section, body in sections(text):
-        name, lines = section, list[str]()
+    for section, part in Lines(text).sections():
+        body, name, lines = part.text, section, list[str]()
         for line in map(str.strip, body.split("\n")):
             if not section and (title := TITLE.fullmatch(line)):
                 if name:

@@ -15,8 +15,9 @@ from dataclasses import dataclass, field
 from railbed.errors import ParseError
 from railbed.model.cluster import Cluster
 from railbed.model.probe import Probe
+from railbed.parsing.lines import Lines
 from railbed.parsing.optics import OpticalModule, dbm_of, lanes_of, power_in_dbm
-from railbed.parsing.text import SECTION, sections
+from railbed.parsing.text import SECTION
 
 CHANNEL = re.compile(r"channel (\d{1,2})\)", re.ASCII)
 AMPERE = re.compile(r"(\d{1,6}(?:\.\d{1,6})?) mA", re.ASCII)
@@ -79,7 +80,8 @@ def parse(text: str) -> PluggedModules:
     if text.lstrip().startswith(("[", "{")):
         return PluggedModules(interfaces=_of_json(text))
     interfaces = {}
-    for name, body in sections(text) if text.strip() else ():
+    for name, lines in Lines(text).sections() if text.strip() else ():
+        body = lines.text
         draft = _Draft()
         for line in body.split("\n"):
             key, _, value = line.partition(":")

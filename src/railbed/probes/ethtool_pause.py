@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from railbed.errors import ParseError
 from railbed.model.probe import Probe
+from railbed.parsing.lines import Lines, TextFacts
 from railbed.parsing.ports import answers, for_each_interface, key_and_value, on_or_off, without_title
 
 KNOWN = {"Autonegotiate", "RX", "TX", "RX negotiated", "TX negotiated"}
@@ -25,7 +25,7 @@ class PauseSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GlobalPause:
+class GlobalPause(TextFacts):
     """Global pause by interface."""
 
     interfaces: dict[str, PauseSettings]
@@ -33,19 +33,23 @@ class GlobalPause:
 
 def parse(text: str) -> GlobalPause:
     """Read `ethtool -a IF` of one or many interfaces."""
-    return GlobalPause(
-        interfaces={name: _pause(without_title(lines, "Pause parameters for ")) for name, lines in answers(text)}
-    )
+    lines = Lines(text)
+    interfaces = {
+        name: _pause(without_title(body, "Pause parameters for ", lines), lines) for name, body in answers(lines)
+    }
+    lines.require_known("expected 'Pause parameters for '")
+    return GlobalPause(interfaces=interfaces, not_understood=lines.not_understood)
 
 
-def _pause(lines: list[str]) -> PauseSettings:
+def _pause(body: list[str], lines: Lines) -> PauseSettings:
     values = {}
-    for line in lines:
-        key, value = key_and_value(line)
-        if key in KNOWN:
-            values[key] = on_or_off(value)
-        elif not line[0].isspace() and key != "Statistics":
-            raise ParseError("expected a pause setting", line=line)
+    for line in body:
+        with lines.reading(line):
+            key, value = key_and_value(line)
+            if key in KNOWN:
+                values[key] = on_or_off(value)
+            elif not line[0].isspace() and key != "Statistics":
+                lines.unknown(line)
     return PauseSettings(
         autoneg=values.get("Autonegotiate"),
         rx=values.get("RX"),

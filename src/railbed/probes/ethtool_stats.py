@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
+from railbed.parsing.lines import Lines, TextFacts
 from railbed.parsing.ports import answers, for_each_interface, without_title
 
 GROUP = re.compile(r"[TR]x Queue#")
@@ -25,7 +26,7 @@ class Counters:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DriverStatistics:
+class DriverStatistics(TextFacts):
     """Driver counters by interface; empty for one without any."""
 
     interfaces: dict[str, Counters]
@@ -33,19 +34,23 @@ class DriverStatistics:
 
 def parse(text: str) -> DriverStatistics:
     """Read `ethtool -S IF` of one or many interfaces; names of counters depend on the driver."""
-    return DriverStatistics(interfaces={name: _counters(without_title(lines, TITLE)) for name, lines in answers(text)})
+    lines = Lines(text)
+    interfaces = {name: _counters(without_title(body, TITLE, lines), lines) for name, body in answers(lines)}
+    lines.require_known(f"expected {TITLE!r}")
+    return DriverStatistics(interfaces=interfaces, not_understood=lines.not_understood)
 
 
-def _counters(lines: list[str]) -> Counters:
+def _counters(body: list[str], lines: Lines) -> Counters:
     values: dict[str, int] = {}
     texts: dict[str, str] = {}
     group, depth = "", 0
-    for line in lines:
+    for line in body:
         # The last colon ends the name: bnxt and qede put the queue before it, as in `[0]: rx_ucast_packets: 17`.
         before, colon, after = line.rpartition(":")
         name, value = before.strip(), after.strip()
         if not colon or not name:
-            raise ParseError("expected `counter: value`", line=line)
+            lines.unknown(line)
+            continue
         if line.strip() == TITLE:
             raise ParseError("several interfaces without their names", line=line)
         indent = len(before) - len(before.lstrip())

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
 from railbed.parsing.firewall.listings import read_iptables, read_nft, without_iptables
 from railbed.parsing.firewall.rules import Chain, Packet, Verdict, Walk
-from railbed.parsing.text import sections
+from railbed.parsing.lines import Lines, TextFacts
 
+ZONE = re.compile(r"(?P<name>[\w./-]+)(?: \(default\))?")
 MANAGERS = {
     "Status: active": True,
     "Status: inactive": False,
@@ -21,7 +23,7 @@ MANAGERS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Firewall:
+class Firewall(TextFacts):
     """The packet filter of a machine."""
 
     backends: tuple[str, ...]
@@ -54,8 +56,9 @@ class Firewall:
 
 def parse(text: str) -> Firewall:
     """Read the listings of the filters; a saved listing without sections is recognised by its form."""
-    parts = {name or _looks_like(part): part for name, part in sections(text)}
-    chains = read_nft(parts["nft"]) if "nft" in parts else {}
+    lines = Lines(text)
+    parts = {name or _looks_like(part): part for name, part in lines.sections()}
+    chains = read_nft(parts["nft"].json or parts["nft"].text) if "nft" in parts else {}
     for backend, family in (("iptables", "ip"), ("ip6tables", "ip6")):
         if backend in parts:
             chains = without_iptables(chains) | read_iptables(parts[backend], family)
@@ -63,44 +66,53 @@ def parse(text: str) -> Firewall:
         backends=tuple(name for name in ("nft", "iptables", "ip6tables") if name in parts),
         managers={name: _at_work(parts[name]) for name in ("ufw", "firewalld") if name in parts},
         chains=chains,
-        zones=_zones(parts.get("zones", "")) | _default_zone(parts.get("default_zone", "")),
+        zones=_zones(parts.get("zones")) | _default_zone(parts.get("default_zone")),
+        not_understood=lines.not_understood,
     )
 
 
-def _zones(text: str) -> dict[str, str]:
+def _zones(lines: Lines | None) -> dict[str, str]:
     """Read `firewall-cmd --get-active-zones`: a zone, and its interfaces and sources indented below it."""
     zones: dict[str, str] = {}
     zone = ""
-    for line in text.splitlines():
+    for line in lines or ():
         key, colon, names = line.strip().partition(":")
-        if line.strip() and not line[0].isspace():
+        if ZONE.fullmatch(line):
             zone = line.split()[0]
         elif colon and key == "interfaces" and zone:
             zones |= dict.fromkeys(names.split(), zone)
+        elif lines and not colon:
+            lines.unknown(line)
     return zones
 
 
-def _default_zone(text: str) -> dict[str, str]:
-    words = text.split()
-    return {"": words[0]} if len(words) == 1 else {}
+def _default_zone(lines: Lines | None) -> dict[str, str]:
+    match = lines.first(ZONE) if lines else None
+    return {"": match["name"]} if match else {}
 
 
-def _looks_like(text: str) -> str:
-    first = next((line for line in text.splitlines() if line.strip()), "")
-    if first.lstrip().startswith("{"):
+def _looks_like(lines: Lines) -> str:
+    if lines.json:
         return "nft"
-    if first.startswith("-P "):
-        return "iptables"
-    if first.strip() in MANAGERS:
-        return "ufw" if first.startswith("Status") else "firewalld"
-    raise ParseError("no listing of a packet filter", line=first)
+    for line in lines.text.splitlines():
+        if line.startswith("-P "):
+            return "iptables"
+        if line.strip() in MANAGERS:
+            return "ufw" if line.startswith("Status") else "firewalld"
+    raise ParseError("no listing of a packet filter", line=lines.text.strip().partition("\n")[0])
 
 
-def _at_work(text: str) -> bool:
-    first = text.strip().splitlines()[0].strip() if text.strip() else ""
-    if first not in MANAGERS:
-        raise ParseError("expected active or inactive", line=first)
-    return MANAGERS[first]
+def _at_work(lines: Lines) -> bool:
+    """Return the first state; ufw lists its rules below it."""
+    state: bool | None = None
+    for line in lines:
+        if state is None and line.strip() in MANAGERS:
+            state = MANAGERS[line.strip()]
+        elif state is None:
+            lines.unknown(line)
+    if state is None:
+        lines.refuse("expected active or inactive")
+    return state
 
 
 # `iptables -S` would load its old kernel modules, so it is used only if there is no nft, if those modules are in use

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
-from railbed.parsing.text import integer, number, sections
+from railbed.parsing.lines import Lines, TextFacts
+from railbed.parsing.text import integer, number
 
 COLUMNS = (
     "index",
@@ -85,7 +86,7 @@ class InstalledGpu:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gpus:
+class Gpus(TextFacts):
     """The NVIDIA GPUs of a machine."""
 
     gpus: tuple[InstalledGpu, ...] = ()
@@ -119,25 +120,29 @@ class Gpus:
 
 def parse(text: str) -> Gpus:
     """Read the sections; text without sections is a saved query, which may have a heading and other columns."""
-    parts = dict(sections(text))
-    if not text.strip():
-        raise ParseError("nothing was printed")
-    module = parts.get("module", "").strip()
+    lines = Lines(text)
+    sections = dict(lines.sections())
+    parts = {name: part.text for name, part in sections.items()}
+    lines.require(text.strip(), "nothing was printed")
+    module = _module(sections.get("module"))
     cuda = CUDA.search(parts.get("cuda", ""))
-    lines = [line for line in parts.get("gpus", parts.get("", "")).splitlines() if line.strip()]
-    warnings = [line for line in lines if line.startswith("WARNING:")]
-    columns, rows = _columns([line for line in lines if line not in warnings])
+    listed = sections.get("gpus") or sections.get("") or Lines("")
+    warnings = [line for line in listed.text.splitlines() if line.startswith("WARNING:")]
+    columns, rows = _columns(listed)
+    if "" in sections:
+        lines.require_known("no output of nvidia-smi's query")
     problems = [*parts.get("problem", "").strip().splitlines(), *warnings]
     return Gpus(
         gpus=tuple(_gpu(line, columns) for line in rows),
-        on_bus=_on_bus(parts["pci"]) if "pci" in parts else None,
-        chips=tuple(integer(chip, base=16) for chip in parts["chips"].split()) if "chips" in parts else None,
+        on_bus=_on_bus(sections["pci"]) if "pci" in parts else None,
+        chips=_chips(sections["chips"]) if "chips" in parts else None,
         module=_module_version(module) if module else None,
-        installed=_installed_version(parts.get("installed", "")),
+        installed=_installed_version(sections.get("installed")),
         nouveau="nouveau" in parts,
         open_module="Open Kernel Module" in module if module else None,
         cuda=cuda["version"] if cuda else None,
         problem=problems[0] if problems else None,
+        not_understood=lines.not_understood,
     )
 
 
@@ -145,8 +150,14 @@ def _without_unit(heading: str) -> str:
     return heading.partition(" [")[0] if heading.endswith("]") else heading
 
 
-def _columns(rows: list[str]) -> tuple[tuple[str, ...], list[str]]:
+def _columns(lines: Lines) -> tuple[tuple[str, ...], list[str]]:
     """Return the columns, from the heading if there is one, and the rows below it."""
+    rows: list[str] = []
+    for line in lines:
+        if "," in line:
+            rows.append(line)
+        else:
+            lines.unknown(line)
     named = tuple(_without_unit(cell.strip()) for cell in rows[0].split(",")) if rows else ()
     if {"index", "name"} <= set(named):
         return named, rows[1:]
@@ -201,18 +212,33 @@ def _capability(cell: str) -> str:
     return cell
 
 
-def _on_bus(text: str) -> tuple[str, ...]:
-    addresses = text.split()
-    for address in addresses:
-        if not PCI.fullmatch(address):
-            raise ParseError("expected a PCI address", line=address)
+def _on_bus(lines: Lines) -> tuple[str, ...]:
+    addresses: list[str] = []
+    for line in lines:
+        if PCI.fullmatch(line.strip()):
+            addresses.append(line.strip())
+        else:
+            lines.unknown(line)
     return tuple(addresses)
 
 
-def _installed_version(text: str) -> str | None:
+def _chips(lines: Lines) -> tuple[int, ...]:
+    chips: list[int] = []
+    for line in lines:
+        with lines.reading(line):
+            chips += [integer(chip, base=16) for chip in line.split()]
+    return tuple(chips)
+
+
+def _installed_version(lines: Lines | None) -> str | None:
     """Return the version; modules that are signed or packed by others may have any text for it."""
-    words = text.split()
-    return words[0] if len(words) == 1 and VERSION.fullmatch(words[0]) else None
+    match = lines.first(VERSION) if lines else None
+    return match.group() if match else None
+
+
+def _module(lines: Lines | None) -> str:
+    """Return the text about the loaded driver, empty if there is none."""
+    return "\n".join(lines or ())
 
 
 def _module_version(text: str) -> str:

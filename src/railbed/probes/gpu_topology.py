@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
+from railbed.parsing.lines import Lines, TextFacts
 
-ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
+EXPLAINED = re.compile(r"(?:NIC )?Legend:|\s+\S+ += [A-Z]")
 DEVICE = re.compile(r"(?:GPU|NIC)\d+|[A-Za-z][A-Za-z0-9_.-]*", re.ASCII)
 GPU = re.compile(r"GPU\d+", re.ASCII)
 RELATION = re.compile(r"[A-Z][A-Z0-9/]{0,7}", re.ASCII)
@@ -16,7 +17,7 @@ LEGEND = re.compile(r"\s*(?P<alias>NIC\d+): (?P<name>\S+)", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GpuTopology:
+class GpuTopology(TextFacts):
     """The matrix of relations, and which processors are near each GPU."""
 
     relations: dict[str, dict[str, str]]
@@ -33,18 +34,26 @@ class GpuTopology:
 
 def parse(text: str) -> GpuTopology:
     """Read the matrix; cards have their kernel names, even if the driver lists them as NIC0, NIC1, …"""
-    lines = ESCAPE.sub("", text).splitlines()
-    start = next((number for number, line in enumerate(lines) if line.split()[:1] == ["GPU0"]), None)
-    if start is None:
-        raise ParseError("no matrix that begins with GPU0", line=text.strip()[:80])
-    devices, columns = _heading(lines[start])
-    rows = [line.split() for line in lines[start + 1 : start + 1 + len(devices)]]
-    names = {match["alias"]: match["name"] for match in map(LEGEND.fullmatch, map(str.rstrip, lines)) if match}
+    lines = Lines(text)
+    heading, rows, names = "", list[list[str]](), dict[str, str]()
+    for line in lines:
+        words = line.split()
+        if not heading and words[0] == "GPU0":
+            heading = line
+        elif match := LEGEND.fullmatch(line):
+            names[match["alias"]] = match["name"]
+        elif heading and words[0] in heading.split() and len(words) > 1:
+            rows.append(words)
+        elif not EXPLAINED.match(line):
+            lines.unknown(line)
+    lines.require(heading, "no matrix that begins with GPU0")
+    devices, columns = _heading(heading)
     near = {row[0]: row[1 + len(devices) :] for row in rows if row and GPU.fullmatch(row[0])}
     return GpuTopology(
         relations={names.get(name, name): _relations(row, devices, names) for name, row in _match(devices, rows)},
         cpu_affinity=_column(near, columns, "CPU Affinity"),
         numa_affinity=_column(near, columns, "NUMA Affinity"),
+        not_understood=lines.not_understood,
     )
 
 

@@ -5,13 +5,16 @@ The order of the addresses is preserved: a program that binds to "its" address t
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
-from railbed.parsing.text import sections
+from railbed.parsing.lines import Lines, TextFacts
 
+NAME = re.compile(r"[\w.-]+")
+COMPLAINT = re.compile(r"getent: ")
 COMMAND = r"""
 read -r name </proc/sys/kernel/hostname
 printf '==> hostname <==\n%s\n' "$name"
@@ -24,7 +27,7 @@ exit 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hostname:
+class Hostname(TextFacts):
     """A machine's own name."""
 
     name: str
@@ -42,20 +45,25 @@ class Hostname:
 
 def parse(text: str) -> Hostname:
     """Read both sections; text without sections is a saved `hostname` followed by `getent ahosts`."""
-    parts = dict(sections(text))
-    name, _, rest = parts.get("hostname", parts.get("", "")).strip().partition("\n")
-    if not name or len(name.split()) != 1:
-        raise ParseError("no hostname", line=name)
-    addresses = parts.get("addresses", rest.strip() or None)
+    lines = Lines(text)
+    parts = dict(lines.sections())
+    name, addresses, failed = "", dict[str, None](), False
+    for line in (line for part in ("", "hostname", "addresses") for line in parts.get(part, ())):
+        with lines.reading(line):
+            words = line.split()
+            failed = failed or (name != "" and COMPLAINT.match(line) is not None)
+            if not name and len(words) == 1 and NAME.fullmatch(words[0]):
+                name = words[0]
+            else:
+                # getent lists an address for every kind of socket.
+                addresses[str(_address(words[0]))] = None
+    lines.require(name, "no hostname")
     return Hostname(
-        name=name.strip(), addresses=None if addresses is None else _addresses(addresses), hosts=parts.get("hosts")
+        name=name,
+        addresses=tuple(addresses) if addresses or ("addresses" in parts and not failed) else None,
+        hosts=parts["hosts"].text if "hosts" in parts else None,
+        not_understood=lines.not_understood,
     )
-
-
-def _addresses(text: str) -> tuple[str, ...]:
-    """Return each address once, though getent lists it for every kind of socket."""
-    lines = [line for line in text.splitlines() if line.strip()]
-    return tuple(dict.fromkeys(str(_address(line.split()[0])) for line in lines))
 
 
 def _address(text: str) -> IPv4Address | IPv6Address:

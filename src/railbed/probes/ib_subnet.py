@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
-from railbed.parsing.text import integer, sections
+from railbed.parsing.lines import Lines
+from railbed.parsing.text import integer
 
 PKEY = re.compile(r"(?:.*/)?([^/:\s]+)/ports/(\d{1,3})/pkeys/\d{1,5}:\s*(0x[0-9a-fA-F]{4})\s*", re.ASCII)
 SMINFO = re.compile(
@@ -48,7 +49,8 @@ def parse(text: str) -> IbSubnet:
     pkeys: dict[str, list[int]] = {}
     masters: dict[str, SubnetManager] = {}
     records: list[dict[str, str]] = []
-    for name, body in sections(text) if text.strip() else ():
+    for name, lines in Lines(text).sections() if text.strip() else ():
+        body = lines.text
         for line in map(str.strip, body.split("\n")):
             if match := PKEY.fullmatch(line):
                 pkeys.setdefault(f"{match[1]}/{integer(match[2])}", []).append(integer(match[3], base=16))

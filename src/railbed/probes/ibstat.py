@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
+from railbed.parsing.lines import Lines, TextFacts
 from railbed.parsing.ports import IF_THERE_IS_RDMA
 from railbed.parsing.text import integer, number
 
@@ -44,7 +45,7 @@ class IbstatDevice:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ibstat:
+class Ibstat(TextFacts):
     """All devices by name."""
 
     devices: dict[str, IbstatDevice]
@@ -61,7 +62,8 @@ def parse(text: str) -> Ibstat:
     devices: dict[str, _DeviceLines] = {}
     device: _DeviceLines | None = None
     values: dict[str, str] = {}
-    for line in text.split("\n"):
+    lines = Lines(text)
+    for line in lines:
         word = line.strip()
         if word.startswith(WARNING):
             continue
@@ -70,15 +72,15 @@ def parse(text: str) -> Ibstat:
         if match := DEVICE.fullmatch(word):
             device = devices.setdefault(match[1], _DeviceLines())
             values = device.values
-        elif word and device is None:
-            raise ParseError("expected `CA 'NAME'`", line=line)
         elif device and (match := PORT.fullmatch(word)):
             values = device.ports.setdefault(match[1], {})
-        elif match := VALUE.fullmatch(word):
+        elif device and (match := VALUE.fullmatch(word)):
             values[match[1]] = match[2].strip()
-        elif word:
-            raise ParseError("not an output of ibstat", line=line)
-    return Ibstat(devices={name: _device(name, block) for name, block in devices.items()})
+        else:
+            lines.unknown(line)
+    lines.require_known("expected `CA 'NAME'`")
+    facts = {name: _device(name, block) for name, block in devices.items()}
+    return Ibstat(devices=facts, not_understood=lines.not_understood)
 
 
 def _device(name: str, block: _DeviceLines) -> IbstatDevice:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from railbed.errors import ParseError
 from railbed.model.probe import Probe
 from railbed.parsing.gids import Gid, gid_text, gid_type
+from railbed.parsing.lines import Lines, TextFacts
 from railbed.parsing.ports import IF_THERE_IS_RDMA
 from railbed.parsing.text import integer
 
@@ -15,6 +15,8 @@ DEVICE = re.compile(r"hca_id:\s*(\S+)")
 PORT = re.compile(r"port:\s*(\d{1,3})", re.ASCII)
 GID = re.compile(r"GID\[ *(\d{1,5})\]:\s*([0-9a-fA-F:.]+)(?:, *+(.+))?", re.ASCII | re.DOTALL)
 VALUE = re.compile(r"([a-z]\w*):(?:\s+(.*))?", re.ASCII)
+CAPABILITY = re.compile(r"(?:\t\t\t| {12}).*|\s+(?:[A-Z][A-Z0-9_ ]+|0x[0-9a-f]+|[A-Za-z][\w /-]*:.*|Unknown flags: .*)")
+"""The indented lists of capabilities that `-v` adds."""
 NO_DEVICES = "No IB devices found"
 
 
@@ -51,7 +53,7 @@ class VerbsDevice:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VerbsDevices:
+class VerbsDevices(TextFacts):
     """All devices by name; GID lines saved without their device are under empty names."""
 
     devices: dict[str, VerbsDevice]
@@ -70,32 +72,27 @@ def parse(text: str) -> VerbsDevices:
     """Read `ibv_devinfo` with or without `-v`, or GID lines alone; no output means no devices."""
     devices: dict[str, _Subtree] = {}
     device = port = None
-    for line in text.split("\n"):
+    lines = Lines(text)
+    for line in lines:
         word = line.strip()
-        if not word or word == NO_DEVICES:
+        if word == NO_DEVICES:
             continue
         if match := DEVICE.fullmatch(word):
             device, port = devices.setdefault(match[1], _Subtree()), None
         elif match := GID.fullmatch(word):
             device = device or devices.setdefault("", _Subtree())
             port = port or device.ports.setdefault("", _Subtree())
-            port.gids.append(Gid(index=integer(match[1]), gid=gid_text(match[2]), type=gid_type(match[3] or "")))
-        elif device is None:
-            raise ParseError("expected `hca_id: …`", line=line)
-        elif match := PORT.fullmatch(word):
+            with lines.reading(line):
+                port.gids.append(Gid(index=integer(match[1]), gid=gid_text(match[2]), type=gid_type(match[3] or "")))
+        elif device and (match := PORT.fullmatch(word)):
             port = device.ports.setdefault(match[1], _Subtree())
-        else:
-            _keep_value(line, port or device)
-    return VerbsDevices(devices={name: _device(name, block) for name, block in devices.items()})
-
-
-def _keep_value(line: str, block: _Subtree) -> None:
-    match = VALUE.fullmatch(line.strip())
-    if match:
-        block.values.setdefault(match[1], (match[2] or "").strip())
-    elif not line[0].isspace():
-        # With `-v` there are indented lists of capabilities, which are ignored.
-        raise ParseError("not an output of ibv_devinfo", line=line)
+        elif device and (match := VALUE.fullmatch(word)):
+            (port or device).values.setdefault(match[1], (match[2] or "").strip())
+        elif device is None or not CAPABILITY.fullmatch(line):
+            lines.unknown(line)
+    lines.require_known("expected `hca_id: …`")
+    facts = {name: _device(name, block) for name, block in devices.items()}
+    return VerbsDevices(devices=facts, not_understood=lines.not_understood)
 
 
 def _device(name: str, block: _Subtree) -> VerbsDevice:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
 from railbed.parsing.gids import Gid, gid_text, gid_type
+from railbed.parsing.lines import Lines, TextFacts
 from railbed.parsing.ports import Files, ports_of, rdma_devices
 from railbed.parsing.text import integer, number
 
@@ -54,7 +55,7 @@ class RdmaDevice:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RdmaDevices:
+class RdmaDevices(TextFacts):
     """All RDMA devices of a machine, by name."""
 
     devices: dict[str, RdmaDevice]
@@ -62,7 +63,9 @@ class RdmaDevices:
 
 def parse(text: str) -> RdmaDevices:
     """Read `path:value` lines of any part of the tree; other files are ignored."""
-    return RdmaDevices(devices={name: _device(name, files) for name, files in rdma_devices(text).items()})
+    lines = Lines(text)
+    devices = {name: _device(name, files) for name, files in rdma_devices(lines).items()}
+    return RdmaDevices(devices=devices, not_understood=lines.not_understood)
 
 
 def _device(name: str, files: Files) -> RdmaDevice:

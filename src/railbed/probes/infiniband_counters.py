@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from railbed.model.probe import Probe
+from railbed.parsing.lines import Lines, TextFacts
 from railbed.parsing.ports import Files, ports_of, rdma_devices
 from railbed.parsing.text import integer
 
@@ -23,7 +24,7 @@ class PortCounters:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RdmaCounters:
+class RdmaCounters(TextFacts):
     """Counters of all RDMA ports of a machine, by `device/port`."""
 
     ports: dict[str, PortCounters]
@@ -31,14 +32,16 @@ class RdmaCounters:
 
 def parse(text: str) -> RdmaCounters:
     """Read `path:value` lines of any part of the tree; other files are ignored."""
+    lines = Lines(text)
     return RdmaCounters(
         ports={
             f"{device}/{port}": PortCounters(
                 counters=_below("counters", below), hw_counters=_below("hw_counters", below)
             )
-            for device, files in rdma_devices(text).items()
+            for device, files in rdma_devices(lines).items()
             for port, below in ports_of(files).items()
-        }
+        },
+        not_understood=lines.not_understood,
     )
 
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
-from railbed.parsing.text import integer, sections
+from railbed.parsing.lines import Lines
+from railbed.parsing.text import integer
 
 VALUE = re.compile(r"(numa_node|local_cpulist):(.*)", re.ASCII)
 INTERRUPT = re.compile(r"irq:\d{1,7}:([\d,-]*):([\d,-]*)", re.ASCII)
@@ -47,7 +48,8 @@ def parse(text: str) -> Interrupts:
     """Read a section for each card; unknown lines do not matter."""
     cards: dict[str, CardInterrupts] = {}
     balancer = None
-    for name, body in sections(text) if text.strip() else ():
+    for name, lines in Lines(text).sections() if text.strip() else ():
+        body = lines.text
         if name == MACHINE:
             balancer = "irqbalance:running" in body.split() if "irqbalance:" in body else None
             continue

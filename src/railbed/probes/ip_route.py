@@ -7,7 +7,8 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_net
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
-from railbed.parsing.text import Fields, json_list, records, sections
+from railbed.parsing.lines import Lines, TextFacts
+from railbed.parsing.text import Fields, json_list, records
 
 DEFAULT = {"inet": "0.0.0.0/0", "inet6": "::/0"}
 MAIN = "main"
@@ -30,7 +31,7 @@ class Route:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Routes:
+class Routes(TextFacts):
     """All routes of a machine."""
 
     routes: tuple[Route, ...]
@@ -59,9 +60,10 @@ def parse(text: str) -> Routes:
     """Read one or two `ip -j route` lists."""
     if not text.strip():
         raise ParseError("nothing was printed")
-    return Routes(
-        routes=tuple(_route(fields, family) for family, part in sections(text) for fields in records(json_list(part)))
-    )
+    lines = Lines(text)
+    parts = [(family, records(json_list(part.text))) for family, part in lines.sections()]
+    routes = tuple(_route(fields, family) for family, listed in parts for fields in listed)
+    return Routes(routes=routes, not_understood=lines.not_understood)
 
 
 def _route(fields: Fields, family: str) -> Route:

@@ -8,7 +8,8 @@ from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
-from railbed.parsing.text import Fields, json_list, records, sections
+from railbed.parsing.lines import Lines
+from railbed.parsing.text import Fields, json_list, records
 
 EVERYTHING = {"inet": "0.0.0.0/0", "inet6": "::/0"}
 CONDITIONS = ("not", "fwmark", "iif", "oif", "tos", "ipproto", "sport", "dport", "uidrange", "tun_id", "l3mdev")
@@ -52,7 +53,7 @@ def parse(text: str) -> RoutingRules:
     """Read one or two `ip -j rule` lists."""
     if not text.strip():
         raise ParseError("nothing was printed")
-    rules = [rule for family, part in sections(text) for rule in _rules(json_list(part), family)]
+    rules = [rule for family, part in Lines(text).sections() for rule in _rules(json_list(part.text), family)]
     if not rules:
         raise ParseError("no rule, not even that of the table main")
     return RoutingRules(rules=tuple(sorted(rules, key=lambda rule: rule.priority)))

@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from railbed.errors import ParseError
 from railbed.model.probe import Probe
-from railbed.parsing.text import integer, sections
+from railbed.parsing.lines import Lines, TextFacts
+from railbed.parsing.text import integer
 
 COMMAND = r"""
 printf '==> limits <==\n'; cat /proc/self/limits
@@ -16,6 +16,7 @@ printf '\n==> capabilities <==\n'; grep CapEff /proc/self/status
 exit 0
 """
 LINE = re.compile(r"Max (?P<name>[a-z]++(?: [a-z]++)*+) {2,}+(?P<soft>\S+) ++(?P<hard>\S+)(?: ++\S+)?", re.ASCII)
+CAPABILITIES = re.compile(r"CapEff:\s*(?P<set>[0-9a-f]{1,32})")
 CAP_IPC_LOCK = 14
 """Number of the capability (linux/capability.h) that exempts a process from the limit of locked memory."""
 RDMA_LEAST_BYTES = 64 * 2**20
@@ -32,7 +33,7 @@ class Limit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProcessLimits:
+class ProcessLimits(TextFacts):
     """Limits of a login session."""
 
     locked_memory: Limit
@@ -45,34 +46,34 @@ class ProcessLimits:
 
 def parse(text: str) -> ProcessLimits:
     """Read /proc/self/limits, and the effective capabilities if they follow."""
-    parts = dict(sections(text))
-    lines = parts.get("limits", parts.get("", "")).strip().splitlines()
-    limits = dict(_limit(line) for line in lines if not line.startswith("Limit "))
+    lines = Lines(text)
+    parts = dict(lines.sections())
+    limits: dict[str, Limit] = {}
+    for line in parts.get("limits") or parts.get("") or ():
+        match = LINE.fullmatch(line.strip())
+        with lines.reading(line):
+            if match:
+                limits[match["name"]] = Limit(soft=_amount(match["soft"]), hard=_amount(match["hard"]))
+            elif not line.startswith("Limit "):
+                lines.unknown(line)
     if "locked memory" not in limits:
-        raise ParseError("no limit of locked memory", line=text.strip()[:80])
+        lines.refuse("no limit of locked memory")
     return ProcessLimits(
         locked_memory=limits["locked memory"],
         open_files=limits.get("open files"),
         processes=limits.get("processes"),
-        may_lock_any=_may_lock_any(parts.get("capabilities", "")),
+        may_lock_any=_may_lock_any(parts.get("capabilities")),
+        not_understood=lines.not_understood,
     )
-
-
-def _limit(line: str) -> tuple[str, Limit]:
-    match = LINE.fullmatch(line.strip())
-    if not match:
-        raise ParseError("expected a limit", line=line)
-    return match["name"], Limit(soft=_amount(match["soft"]), hard=_amount(match["hard"]))
 
 
 def _amount(text: str) -> Amount:
     return "unlimited" if text == "unlimited" else integer(text)
 
 
-def _may_lock_any(text: str) -> bool | None:
-    if not text.strip():
-        return None
-    return bool(integer(text.partition(":")[2], base=16) >> CAP_IPC_LOCK & 1)
+def _may_lock_any(lines: Lines | None) -> bool | None:
+    match = lines.first(CAPABILITIES) if lines else None
+    return bool(integer(match["set"], base=16) >> CAP_IPC_LOCK & 1) if match else None
 
 
 PROBE = Probe(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from railbed.errors import ParseError
 from railbed.model.cluster import Cluster
 from railbed.model.probe import Probe
+from railbed.parsing.lines import Lines, TextFacts
 from railbed.parsing.text import integer
 
 PROCESS = re.compile(r'\("([^"]*)",(?:pid=)?(\d{1,10})')
@@ -33,7 +34,7 @@ class Listener:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Listeners:
+class Listeners(TextFacts):
     """All listening TCP sockets; there may be none."""
 
     listeners: tuple[Listener, ...]
@@ -45,8 +46,14 @@ class Listeners:
 
 def parse(text: str) -> Listeners:
     """Read `ss -ltn`, with or without its heading and its process column."""
-    lines = [line for line in text.splitlines() if line.strip() and not NOT_TCP.match(line)]
-    return Listeners(listeners=tuple(map(_listener, lines)))
+    lines = Lines(text)
+    listeners: list[Listener] = []
+    for line in lines:
+        with lines.reading(line):
+            if not NOT_TCP.match(line):
+                listeners.append(_listener(line))
+    lines.require_known("expected a listening socket")
+    return Listeners(listeners=tuple(listeners), not_understood=lines.not_understood)
 
 
 def _listener(line: str) -> Listener:

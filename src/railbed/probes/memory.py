@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
+from railbed.parsing.lines import Lines, TextFacts
 from railbed.parsing.text import integer
 
 LINE = re.compile(r"(?P<name>[^:\s]+):\s+(?P<count>\d+)(?P<unit> kB)?", re.ASCII)
@@ -15,7 +16,7 @@ COUNTED = "HugePages_"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Memory:
+class Memory(TextFacts):
     """Memory of a machine, in bytes."""
 
     total: int
@@ -36,9 +37,13 @@ class Memory:
 
 def parse(text: str) -> Memory:
     """Read /proc/meminfo."""
-    values = dict(_value(line) for line in text.splitlines() if line.strip())
-    if not values.get("MemTotal"):
-        raise ParseError("no MemTotal", line=text.strip()[:80])
+    lines = Lines(text)
+    values: dict[str, int] = {}
+    for line in lines:
+        with lines.reading(line):
+            name, value = _value(line)
+            values[name] = value
+    lines.require(values.get("MemTotal"), "no MemTotal")
     return Memory(
         total=values["MemTotal"],
         available=values.get("MemAvailable"),
@@ -47,6 +52,7 @@ def parse(text: str) -> Memory:
         huge_pages_total=values.get("HugePages_Total"),
         huge_pages_free=values.get("HugePages_Free"),
         huge_page_size=values.get("Hugepagesize"),
+        not_understood=lines.not_understood,
     )
 
 

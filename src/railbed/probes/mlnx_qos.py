@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
-from railbed.parsing.text import integer, sections
+from railbed.parsing.lines import Lines, TextFacts
+from railbed.parsing.text import integer
 
 NOT_SUPPORTED = re.compile(r".* not supported on your system!?")
 
@@ -47,7 +48,7 @@ class Qos:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MlnxQos:
+class MlnxQos(TextFacts):
     """QoS by interface; the saved output of a single interface is under the empty name."""
 
     interfaces: dict[str, Qos]
@@ -62,6 +63,7 @@ class _Reader:
     classes: list[TrafficClass] = field(default_factory=list)
     priorities: dict[int, list[int]] = field(default_factory=dict)
     """By the index of their class."""
+    is_other: bool = False
 
     def take(self, line: str) -> None:
         for pattern, reader in _LINES:
@@ -93,6 +95,12 @@ class _Reader:
 
     def ignore(self, match: re.Match[str]) -> None:
         """Ignore headings, warnings, and additions of other versions of the tool."""
+        self.is_other = self.is_other or not NOT_SUPPORTED.fullmatch(match[0])
+
+    @property
+    def is_supported(self) -> bool:
+        """Whether a line was read that an interface without QoS does not have."""
+        return bool(self.values or self.dscp_prio or self.classes or self.is_other)
 
 
 _LINES: list[tuple[re.Pattern[str], Callable[[_Reader, re.Match[str]], None]]] = [
@@ -112,25 +120,25 @@ _LINES: list[tuple[re.Pattern[str], Callable[[_Reader, re.Match[str]], None]]] =
 
 def parse(text: str) -> MlnxQos:
     """Read the sections of all interfaces, or the output for one; without QoS it is empty or all `not supported`."""
-    if not text.strip():
-        return MlnxQos(interfaces={})
-    return MlnxQos(interfaces={name: _qos(body) for name, body in sections(text) if _has_qos(body)})
+    lines = Lines(text)
+    read = ((name, _qos(body)) for name, body in lines.sections() if body.text.strip())
+    interfaces = {name: qos for name, qos in read if qos}
+    lines.require_known("not an output of mlnx_qos")
+    return MlnxQos(interfaces=interfaces, not_understood=lines.not_understood)
 
 
-def _has_qos(body: str) -> bool:
-    """Whether the interface has QoS: a VLAN, an IPoIB interface or a virtual function has none."""
-    return any(line.strip() and not NOT_SUPPORTED.fullmatch(line.strip()) for line in body.split("\n"))
-
-
-def _qos(body: str) -> Qos:
+def _qos(lines: Lines) -> Qos | None:
+    """Return the QoS of an interface; a VLAN, an IPoIB interface or a virtual function has none."""
     reader = _Reader()
-    for line in body.split("\n"):
-        if line.strip():
+    for line in lines:
+        with lines.reading(line):
             reader.take(line)
     values = reader.values
     trust = values.get("priority trust state") or values.get("priority trust mode")
     if trust is None and "enabled" not in values:
-        raise ParseError("neither a trust state nor PFC", line=body.strip().split("\n", 1)[0])
+        if reader.is_supported:
+            lines.refuse("neither a trust state nor PFC")
+        return None
     enabled = _numbers(values.get("enabled"))
     if enabled is not None and len(enabled) != 8:
         raise ParseError("expected PFC for 8 priorities", line=values["enabled"])

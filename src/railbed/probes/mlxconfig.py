@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from railbed.errors import ParseError
 from railbed.model.cluster import Cluster
 from railbed.model.probe import Probe
+from railbed.parsing.lines import Lines
 from railbed.parsing.mellanox import SECONDS, for_each_card
-from railbed.parsing.text import sections
 
 HEADER = re.compile(r"Configurations:\s+(\S.*)")
 DEVICE = re.compile(r"Device type:\s*(\S+)")
@@ -84,7 +84,8 @@ def number_of(value: str | None) -> int | None:
 def parse(text: str) -> FirmwareSettings:
     """Read sections of cards, or what a person saved of one; no output means no tool or no card."""
     cards = {}
-    for name, body in sections(text) if text.strip() else ():
+    for name, lines in Lines(text).sections() if text.strip() else ():
+        body = lines.text
         card = _card(body)
         if not card.settings and not card.problem:
             raise ParseError("no firmware setting", line=body.strip().split("\n", 1)[0])

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from railbed.errors import ParseError
 from railbed.model.cluster import Cluster
 from railbed.model.probe import Probe
+from railbed.parsing.lines import Lines
 from railbed.parsing.mellanox import SECONDS, for_each_card
-from railbed.parsing.text import Fields, integer, json_value, sections
+from railbed.parsing.text import Fields, integer, json_value
 
 RATE = re.compile(r"(\d{1,3}(?:\.\d{1,3})?)[eE]-(\d{1,3})", re.ASCII)
 COUNT = re.compile(r"\d{1,19}", re.ASCII)
@@ -52,7 +53,8 @@ class LinkQualities:
 def parse(text: str) -> LinkQualities:
     """Read sections of ports, or what a person saved of one, as text or JSON; no output means no tool or no card."""
     ports = {}
-    for name, body in sections(text) if text.strip() else ():
+    for name, lines in Lines(text).sections() if text.strip() else ():
+        body = lines.text
         values = dict(_of_json(body) if body.lstrip().startswith("{") else _of_text(body))
         failure = re.search(r"-E-\s*(.*)", body)
         if not failure and not {STATE, RAW} & values.keys():

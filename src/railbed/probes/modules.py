@@ -7,11 +7,11 @@ names in `/sys/module` are read as well.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from railbed.errors import ParseError
 from railbed.model.probe import Probe
-from railbed.parsing.text import sections
+from railbed.parsing.lines import Lines, TextFacts
 
 COMMAND = r"""
 printf '==> loaded <==\n'; cat /proc/modules 2>/dev/null
@@ -30,7 +30,7 @@ NAME = re.compile(r"[A-Za-z0-9_.+-]+", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Modules:
+class Modules(TextFacts):
     """The modules of a kernel. Names have underscores, as the kernel writes them."""
 
     loaded: tuple[str, ...]
@@ -47,36 +47,43 @@ class Modules:
 
 def parse(text: str) -> Modules:
     """Read the sections; text without sections is a saved /proc/modules."""
-    parts = dict(sections(text))
-    if not text.strip():
-        raise ParseError("nothing was printed")
-    loaded = tuple(_parse_line(line) for line in parts.get("loaded", parts.get("", "")).splitlines() if line.strip())
-    others = {name.replace("-", "_") for part in ("present", "built-in") for name in _names(parts.get(part, ""))}
+    lines = Lines(text)
+    parts = dict(lines.sections())
+    lines.require(text.strip(), "nothing was printed")
+    loaded = tuple(_read_loaded(parts.get("loaded") or parts.get("")))
+    others = {name.replace("-", "_") for part in ("present", "built-in") for name in _names(parts.get(part))}
+    lines.require_known("expected a line of /proc/modules")
     return Modules(
         loaded=tuple(sorted(loaded)),
         built_in=tuple(sorted(others - set(loaded))),
-        rdma_devices=_names(parts["infiniband"]) if "infiniband" in parts else None,
+        rdma_devices=tuple(_names(parts["infiniband"])) if "infiniband" in parts else None,
         verbs_devices=_verbs(parts["infiniband_verbs"]) if "infiniband_verbs" in parts else None,
+        not_understood=lines.not_understood,
     )
 
 
-def _parse_line(line: str) -> str:
-    match = LOADED.fullmatch(line.strip())
-    if not match or not NAME.fullmatch(match["name"]):
-        raise ParseError("expected a line of /proc/modules", line=line)
-    return match["name"]
+def _read_loaded(lines: Lines | None) -> Iterator[str]:
+    for line in lines or ():
+        match = LOADED.fullmatch(line.strip())
+        if match and NAME.fullmatch(match["name"]):
+            yield match["name"]
+        elif lines:
+            lines.unknown(line)
 
 
-def _names(text: str) -> tuple[str, ...]:
-    names = text.split()
-    for name in names:
-        if not NAME.fullmatch(name):
-            raise ParseError("expected a name", line=name)
-    return tuple(names)
+def _names(lines: Lines | None) -> Iterator[str]:
+    """Yield names, one in each line or, saved by hand, several in columns."""
+    for line in lines or ():
+        words = line.split()
+        is_prose = len(words) > 1 and "  " not in line.strip() and "\t" not in line.strip()
+        if lines and (is_prose or not all(map(NAME.fullmatch, words))):
+            lines.unknown(line)
+        else:
+            yield from words
 
 
-def _verbs(text: str) -> tuple[str, ...]:
-    return tuple(name for name in _names(text) if name != "abi_version")
+def _verbs(lines: Lines) -> tuple[str, ...]:
+    return tuple(name for name in _names(lines) if name != "abi_version")
 
 
 PROBE = Probe(

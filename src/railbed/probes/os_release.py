@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
-from railbed.errors import ParseError
 from railbed.model.probe import Probe
-from railbed.parsing.text import number, sections, shell_words
+from railbed.parsing.lines import Lines, TextFacts
+from railbed.parsing.text import number, shell_words
 
 COMMAND = r"""
 printf '==> os-release <==\n'; cat /etc/os-release 2>/dev/null || cat /usr/lib/os-release 2>/dev/null
@@ -16,8 +17,12 @@ exit 0
 """
 
 
+UNAME = re.compile(r"Linux (?P<release>\S+) (?P<machine>\S+)")
+UPTIME = re.compile(r"(?P<seconds>\d{1,12}(?:\.\d{1,9})?)(?: [\d.]+)?", re.ASCII)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OsRelease:
+class OsRelease(TextFacts):
     """The operating system of a machine, and its uptime."""
 
     distribution: str | None = None
@@ -34,45 +39,38 @@ class OsRelease:
 
 def parse(text: str) -> OsRelease:
     """Read the three sections; text without sections is a saved os-release file."""
-    parts = dict(sections(text))
-    release = _assignments(parts.get("os-release", parts.get("", "")))
-    kernel, architecture = _uname(parts.get("uname", ""))
-    if not release and kernel is None:
-        raise ParseError("neither os-release nor uname", line=text.strip()[:80])
+    lines = Lines(text)
+    parts = dict(lines.sections())
+    release = _assignments(parts.get("os-release") or parts.get(""))
+    uname, uptime = _first(parts.get("uname"), UNAME), _first(parts.get("uptime"), UPTIME)
+    lines.require(release or uname, "neither os-release nor uname")
     return OsRelease(
         distribution=release.get("ID"),
         version=release.get("VERSION_ID"),
         title=release.get("PRETTY_NAME"),
-        kernel=kernel,
-        architecture=architecture,
-        uptime_seconds=_uptime(parts.get("uptime", "")),
+        kernel=uname["release"] if uname else None,
+        architecture=uname["machine"] if uname else None,
+        uptime_seconds=number(uptime["seconds"]) if uptime else None,
+        not_understood=lines.not_understood,
     )
 
 
-def _assignments(text: str) -> dict[str, str]:
+def _assignments(lines: Lines | None) -> dict[str, str]:
     values = {}
-    for line in text.splitlines():
-        if not line.strip() or line.lstrip().startswith("#"):
-            continue
+    for line in lines or ():
         key, equals, value = line.partition("=")
-        if not equals or not key.strip().isidentifier():
-            raise ParseError("os-release: expected KEY=value", line=line)
-        values[key.strip()] = " ".join(shell_words(value))
+        if line.lstrip().startswith("#") or lines is None:
+            continue
+        with lines.reading(line):
+            if equals and key.strip().isidentifier():
+                values[key.strip()] = " ".join(shell_words(value))
+            else:
+                lines.unknown(line)
     return values
 
 
-def _uname(text: str) -> tuple[str | None, str | None]:
-    words = text.split()
-    if not words:
-        return None, None
-    if len(words) != 3 or words[0] != "Linux":
-        raise ParseError("expected `Linux RELEASE MACHINE` from uname -srm", line=text.strip())
-    return words[1], words[2]
-
-
-def _uptime(text: str) -> float | None:
-    words = text.split()
-    return number(words[0]) if words else None
+def _first(lines: Lines | None, form: re.Pattern[str]) -> re.Match[str] | None:
+    return lines.first(form) if lines else None
 
 
 PROBE = Probe(

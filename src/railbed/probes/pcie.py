@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
+from railbed.parsing.lines import Lines, TextFacts
 from railbed.parsing.ports import COMPLAINT
-from railbed.parsing.text import integer, number, sections
+from railbed.parsing.text import integer, number
 
 ADDRESS = r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]"
 LINE = re.compile(
@@ -47,7 +48,7 @@ class PcieCard:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PcieCards:
+class PcieCards(TextFacts):
     """All network and RDMA cards, by PCI address; if that was not saved, by interface or under an empty name."""
 
     cards: dict[str, PcieCard]
@@ -78,23 +79,24 @@ def carried_gbps(speed_gts: float, width: int) -> float:
 def parse(text: str) -> PcieCards:
     """Read sections per PCI address with `file:value` lines, or such lines with paths; no lines mean no card."""
     cards: dict[str, PcieCard] = {}
-    for address, body in sections(text) if text.strip() else ():
+    lines = Lines(text)
+    for address, body in lines.sections():
         by_card = _by_card(body)
-        if not any(map(_is_card, by_card.values())):
-            raise ParseError("no PCI device", line=body.strip().split("\n", 1)[0])
         cards |= {address or name: _card(values) for name, values in by_card.items() if _is_card(values)}
-    return PcieCards(cards=cards)
+    lines.require(cards or not text.strip(), "no PCI device")
+    return PcieCards(cards=cards, not_understood=lines.not_understood)
 
 
-def _by_card(body: str) -> dict[str, dict[str, list[str]]]:
+def _by_card(lines: Lines) -> dict[str, dict[str, list[str]]]:
     """Return the values of each file by card; files in folders below a card only show that the folder exists."""
     cards: dict[str, dict[str, list[str]]] = {}
-    for line in body.split("\n"):
-        if not line.strip() or COMPLAINT.match(line):
+    for line in lines:
+        if COMPLAINT.match(line):
             continue
         match = LINE.fullmatch(line.strip())
         if not match:
-            raise ParseError("expected `file:value`", line=line)
+            lines.unknown(line)
+            continue
         below = match[1].removeprefix("./")
         values = cards.setdefault("", {})
         if place := CARD.fullmatch(below):

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from railbed.errors import ParseError
 from railbed.model.probe import Probe
-from railbed.parsing.text import sections
+from railbed.parsing.lines import Lines, TextFacts
 
 FOLDER = "/run/railbed"
 """On a node: root's alone, so that nobody else can read, hold or prepare what is in it."""
@@ -20,7 +19,7 @@ cat $lock
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PendingChange:
+class PendingChange(TextFacts):
     """The change that a guard on the machine holds, or held when it died."""
 
     state: str
@@ -33,11 +32,12 @@ class PendingChange:
 
 def parse(text: str) -> PendingChange:
     """Read the state and the lines of the lock."""
-    state, body = next(sections(text))
+    lines = Lines(text)
+    state, body = next(lines.sections())
     if state not in ("none", "held", "abandoned"):
-        raise ParseError("expected none, held or abandoned", line=text.strip().partition("\n")[0])
-    holder, _, trouble = body.strip().partition("\n")
-    return PendingChange(state=state, holder=holder, trouble=trouble)
+        lines.refuse("expected none, held or abandoned")
+    holder, _, trouble = ("" if state == "none" else body.text).strip().partition("\n")
+    return PendingChange(state=state, holder=holder, trouble=trouble, not_understood=lines.not_understood)
 
 
 PROBE = Probe(

@@ -12,8 +12,9 @@ from typing import Literal
 from railbed.errors import ParseError
 from railbed.model.cluster import Cluster
 from railbed.model.probe import Pair, PairTest, Probe
+from railbed.parsing.lines import Lines, TextFacts
 from railbed.parsing.peer_tests import IN_ONE_WRITE, LOAD, MEASURE_LOAD, MachineLoad, in_batches, parse_load
-from railbed.parsing.text import integer, number, sections
+from railbed.parsing.text import integer, number
 
 SMALL_PAYLOAD = 56
 HEADERS = {4: 28, 6: 48}
@@ -32,6 +33,12 @@ ANNOUNCED = re.compile(
 )
 """`PING 10.1.0.2 (10.1.0.2) from 10.1.0.1 eth1: 8972(9000) bytes of data.`, and the forms of other versions."""
 
+KNOWN = re.compile(
+    r"^(?:PING|PATTERN:|---|From|pipe|BusyBox|Usage:|rtt|round-trip) |bytes from |packets transmitted|"
+    r"unreachable|no route|prohibited|packet filtered|too (?:long|big)|frag needed|not permitted|"
+    r"^\S*(?:ping6?|sh|bash|connect|socket): |^ping ",
+    re.IGNORECASE,
+)
 Outcome = Literal["reply", "too_long", "no_reply", "unreachable", "not_sent"]
 
 
@@ -53,7 +60,7 @@ class Ping:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pings:
+class Pings(TextFacts):
     """All attempts of one machine."""
 
     pings: tuple[Ping, ...]
@@ -95,13 +102,18 @@ def _sizes(address: IPv4Address | IPv6Address, mtu: int) -> str:
 
 def parse(text: str) -> Pings:
     """Read the pings to many peers, or a single saved ping; iputils or busybox."""
-    parts = list(sections(text))
+    lines = Lines(text)
+    parts = list(lines.sections())
     loads = [parse_load(part) for name, part in parts if name == LOAD]
     pings = tuple(_ping(name, part) for name, part in parts if name != LOAD)
-    return Pings(pings=pings, load=loads[0] if loads else None)
+    return Pings(pings=pings, load=loads[0] if loads else None, not_understood=lines.not_understood)
 
 
-def _ping(name: str, text: str) -> Ping:
+def _ping(name: str, lines: Lines) -> Ping:
+    text = lines.text
+    for line in lines:
+        if not KNOWN.search(line):
+            lines.unknown(line)
     netdev, address, size = _target(name, text)
     outcome, message = _outcome(text)
     reply, next_mtu = REPLY.search(text), NEXT_MTU.search(message)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from railbed.errors import ParseError
 from railbed.model.probe import Probe
+from railbed.parsing.lines import Lines, TextFacts
 
 PROGRAMS = (
     *("ethtool", "ping", "ip", "iperf3", "sockperf", "fio"),
@@ -19,7 +19,7 @@ MANAGERS = ("apt-get", "dnf")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Programs:
+class Programs(TextFacts):
     """The programs that were looked for."""
 
     missing: tuple[str, ...]
@@ -31,23 +31,29 @@ class Programs:
 
 def parse(text: str) -> Programs:
     """Read one word for each program, `name` or `-name` if it is missing; then `manager NAME`, and packages."""
-    words = text.split()
-    if "manager" not in words:
-        raise ParseError("no manager", line=text.strip()[:80])
-    end = words.index("manager")
-    last = words.index("unavailable", end) if "unavailable" in words[end:] else len(words)
-    programs, managers, unavailable = words[:end], words[end + 1 : last], words[last + 1 :]
-    for word in programs:
-        if word.removeprefix("-") not in PROGRAMS:
-            raise ParseError("expected the name of a program", line=word)
-    if len(managers) > 1 or not set(managers) <= set(MANAGERS):
-        raise ParseError("expected the name of a package manager", line=" ".join(managers))
-    if wrong := [name for name in unavailable if not PACKAGE.fullmatch(name)]:
-        raise ParseError("expected the name of a package", line=wrong[0])
+    lines = Lines(text)
+    listed: list[str] = []
+    manager: str | None = None
+    unavailable: list[str] = []
+    part = "programs"
+    for line in lines:
+        name = line.strip()
+        if (part, name) in (("programs", "manager"), ("manager", "unavailable")):
+            part = name
+        elif part == "programs" and name.removeprefix("-") in PROGRAMS:
+            listed.append(name)
+        elif part == "manager" and name in MANAGERS:
+            manager = manager or name
+        elif part == "unavailable" and PACKAGE.fullmatch(name):
+            unavailable.append(name)
+        else:
+            lines.unknown(line)
+    lines.require(listed and part != "programs", "no list of programs with a manager")
     return Programs(
-        missing=tuple(word[1:] for word in programs if word.startswith("-")),
-        manager=managers[0] if managers else None,
+        missing=tuple(name[1:] for name in listed if name.startswith("-")),
+        manager=manager,
         unavailable=tuple(unavailable),
+        not_understood=lines.not_understood,
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
-from railbed.parsing.text import sections
+from railbed.parsing.lines import Lines, TextFacts
 
 NAMES = ("python3", *(f"python3.{minor}" for minor in range(10, 16)))
 MOST_FOLDERS = 64
@@ -72,7 +72,7 @@ class CondaEnvironment:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pythons:
+class Pythons(TextFacts):
     """The Pythons of a machine."""
 
     system: tuple[SystemPython, ...] = ()
@@ -81,13 +81,18 @@ class Pythons:
 
 def parse(text: str) -> Pythons:
     """Read a line for each Python, `NAME VERSION venv`, and for each environment, `VERSION torch FOLDER`."""
-    parts = dict(sections(text))
-    if not {"pythons", "conda"} <= parts.keys():
-        raise ParseError("expected two sections", line=text.strip()[:80])
-    return Pythons(
-        system=tuple(_system(line) for line in parts["pythons"].splitlines() if line.strip()),
-        conda=tuple(_conda(line) for line in parts["conda"].splitlines() if line.strip()),
-    )
+    lines = Lines(text)
+    parts = dict(lines.sections())
+    lines.require({"pythons", "conda"} <= parts.keys(), "expected two sections")
+    system: list[SystemPython] = []
+    conda: list[CondaEnvironment] = []
+    for line in parts["pythons"]:
+        with lines.reading(line):
+            system.append(_system(line))
+    for line in parts["conda"]:
+        with lines.reading(line):
+            conda.append(_conda(line))
+    return Pythons(system=tuple(system), conda=tuple(conda), not_understood=lines.not_understood)
 
 
 def _system(line: str) -> SystemPython:

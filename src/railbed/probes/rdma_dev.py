@@ -7,12 +7,13 @@ from dataclasses import dataclass
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
+from railbed.parsing.lines import Lines, TextFacts
 from railbed.parsing.ports import IF_THERE_IS_RDMA
 from railbed.parsing.text import Fields, json_list, records
 
 LINE = re.compile(r"\d+: ([^\s:]+):(.*)", re.ASCII)
 KEYS = {"node_type", "protocol", "fw", "node_guid", "sys_image_guid", "type", "parent", "adaptive-moderation"}
-WRAPPED = re.compile(rf"\n[^\S\n]*+(?=(?:{'|'.join(sorted(KEYS))}) )")
+WRAPPED = re.compile(rf"(?:{'|'.join(sorted(KEYS))}) ")
 """A line wrapped before a key, as in mails and manuals."""
 
 
@@ -31,7 +32,7 @@ class RdmaDev:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RdmaDevs:
+class RdmaDevs(TextFacts):
     """All RDMA devices of a machine, by name."""
 
     devices: dict[str, RdmaDev]
@@ -39,13 +40,25 @@ class RdmaDevs:
 
 def parse(text: str) -> RdmaDevs:
     """Read `rdma dev` as JSON or text; no output means no devices."""
-    if text.lstrip().startswith("["):
-        devices = [_from_json(fields) for fields in records(json_list(text))]
-    else:
-        devices = [
-            _from_line(line) for line in WRAPPED.sub(" ", text).split("\n") if line.strip() and not _is_detail(line)
-        ]
-    return RdmaDevs(devices={device.name: device for device in devices})
+    lines = Lines(text)
+    if lines.json:
+        listed = [_from_json(fields) for fields in records(json_list(lines.json))]
+        return RdmaDevs(devices={device.name: device for device in listed})
+    shown: list[str] = []
+    for line in lines:
+        if shown and WRAPPED.match(line.strip()):
+            shown[-1] += f" {line.strip()}"
+        elif LINE.fullmatch(line.strip()):
+            shown.append(line)
+        elif not _is_detail(line):
+            lines.unknown(line)
+    devices: dict[str, RdmaDev] = {}
+    for line in shown:
+        with lines.reading(line):
+            device = _from_line(line)
+            devices[device.name] = device
+    lines.require_known("expected `NUMBER: DEVICE: …`")
+    return RdmaDevs(devices=devices, not_understood=lines.not_understood)
 
 
 def _from_json(fields: Fields) -> RdmaDev:

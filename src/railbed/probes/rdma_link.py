@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
+from railbed.parsing.lines import Lines, TextFacts
 from railbed.parsing.ports import IF_THERE_IS_RDMA
 from railbed.parsing.text import Fields, integer, json_list, records
 
@@ -32,7 +33,7 @@ class RdmaLink:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RdmaLinks:
+class RdmaLinks(TextFacts):
     """All RDMA ports of a machine, by `device/port`."""
 
     links: dict[str, RdmaLink]
@@ -44,11 +45,16 @@ class RdmaLinks:
 
 def parse(text: str) -> RdmaLinks:
     """Read `rdma link` as JSON or text; no output means no devices."""
-    if text.lstrip().startswith("["):
-        links = [_from_json(fields) for fields in records(json_list(text))]
+    lines = Lines(text)
+    links: list[RdmaLink] = []
+    if lines.json:
+        links += (_from_json(fields) for fields in records(json_list(lines.json)))
     else:
-        links = [_from_line(line) for line in text.split("\n") if line.strip() and not _is_detail(line)]
-    return RdmaLinks(links={f"{link.device}/{link.port}": link for link in links})
+        for line in lines:
+            with lines.reading(line):
+                links += () if _is_detail(line) else (_from_line(line),)
+    lines.require_known("expected `link DEVICE/PORT …`")
+    return RdmaLinks(links={f"{link.device}/{link.port}": link for link in links}, not_understood=lines.not_understood)
 
 
 def _from_json(fields: Fields) -> RdmaLink:
@@ -70,7 +76,7 @@ def _from_line(line: str) -> RdmaLink:
         raise ParseError("expected `link DEVICE/PORT …`", line=line)
     words = (match.group(3) or "").split()
     values = dict(zip(words[::2], words[1::2], strict=False))
-    if len(words) % 2 or not values.keys() <= KEYS:
+    if len(words) % 2 or not values.keys() & KEYS:
         raise ParseError("expected pairs of name and value", line=line)
     return RdmaLink(
         device=match.group(1),

@@ -11,8 +11,9 @@ from typing import Literal
 from railbed.errors import ParseError
 from railbed.model.cluster import Cluster
 from railbed.model.probe import Pair, PairTest, Probe
+from railbed.parsing.lines import Lines, TextFacts
 from railbed.parsing.peer_tests import IN_ONE_WRITE, LOAD, MEASURE_LOAD, MachineLoad, in_batches, parse_load
-from railbed.parsing.text import integer, sections
+from railbed.parsing.text import integer
 
 Outcome = Literal["connected", "refused", "timed_out", "no_route", "failed"]
 
@@ -24,6 +25,8 @@ OUTCOMES: tuple[tuple[re.Pattern[str], Outcome], ...] = (
     (re.compile(r"^\S.*: "), "failed"),
 )
 
+KNOWN = re.compile(r"^connected$|^\S.*: |^Traceback|^  |^[\w.]*(?:Error|timeout)\b|timed out", re.IGNORECASE)
+"""The lines of bash, Python and timeout."""
 FREE_PORT = 45_000
 """In the middle of the range from which Linux chooses ports."""
 
@@ -50,7 +53,7 @@ class ConnectTest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Attempts:
+class Attempts(TextFacts):
     """All connections that one machine attempted."""
 
     attempts: tuple[ConnectTest, ...]
@@ -92,18 +95,23 @@ def timed_out(facts: Attempts) -> set[str]:
 
 def parse(text: str) -> Attempts:
     """Read the attempts, as bash or Python reports their outcome."""
-    parts = list(sections(text))
+    lines = Lines(text)
+    parts = list(lines.sections())
     loads = [parse_load(part) for name, part in parts if name == LOAD]
     attempts = tuple(_attempt(name, part) for name, part in parts if name != LOAD)
-    return Attempts(attempts=attempts, load=loads[0] if loads else None)
+    return Attempts(attempts=attempts, load=loads[0] if loads else None, not_understood=lines.not_understood)
 
 
-def _attempt(name: str, text: str) -> ConnectTest:
+def _attempt(name: str, part: Lines) -> ConnectTest:
     words = name.split()
     if name and len(words) != 3:
         raise ParseError("expected a peer as `node address port`", line=name)
     node, address, port = words or ("", "", "")
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    shown = list(part)
+    for line in shown:
+        if not KNOWN.search(line):
+            part.unknown(line)
+    lines = [line.strip() for line in shown]
     for pattern, outcome in OUTCOMES:
         for line in reversed(lines):
             if pattern.search(line):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
+from railbed.parsing.lines import Lines, TextFacts
 from railbed.parsing.text import integer
 
 CM_LINE = re.compile(r"(?:.*/)?([^/:\s]+)/ports/(\d{1,3})/default_roce_tos:\s*(\d{1,3})\s*", re.ASCII)
@@ -30,7 +31,7 @@ class Tos:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RoceTos:
+class RoceTos(TextFacts):
     """Defaults by `device/port`; a bare value is under the empty name."""
 
     ports: dict[str, Tos]
@@ -41,17 +42,20 @@ class RoceTos:
 def parse(text: str) -> RoceTos:
     """Read `path:value` lines, the number that `cma_roce_tos` prints, or the file with the `Global tclass=` line."""
     ports: dict[str, Tos] = {}
-    lines = [line for line in text.split("\n") if line.strip() and line.strip() != CONFIGURABLE]
-    for port, cm_tos, global_tclass in _values(lines):
+    lines = Lines(text)
+    shown = list(lines)
+    for port, cm_tos, global_tclass in _values(shown, lines):
         before = ports.get(port, Tos())
         ports[port] = Tos(
             cm_tos=_either(before.cm_tos, cm_tos), global_tclass=_either(before.global_tclass, global_tclass)
         )
-    return RoceTos(ports=ports, configurable=CONFIGURABLE in map(str.strip, text.split("\n")))
+    lines.require_known("not a default traffic class")
+    configurable = CONFIGURABLE in map(str.strip, shown)
+    return RoceTos(ports=ports, configurable=configurable, not_understood=lines.not_understood)
 
 
-def _values(lines: Iterable[str]) -> Iterator[tuple[str, int | None, int | None]]:
-    for line in lines:
+def _values(shown: Iterable[str], lines: Lines) -> Iterator[tuple[str, int | None, int | None]]:
+    for line in shown:
         word = line.strip()
         if match := CM_LINE.fullmatch(word):
             yield f"{match[1]}/{integer(match[2])}", _byte(match[3]), None
@@ -64,8 +68,8 @@ def _values(lines: Iterable[str]) -> Iterator[tuple[str, int | None, int | None]
             yield "", None, None
         elif word.isascii() and word.isdigit():
             yield "", _byte(word), None
-        else:
-            raise ParseError("not a default traffic class", line=line)
+        elif word != CONFIGURABLE:
+            lines.unknown(line)
 
 
 def _either(before: int | None, now: int | None) -> int | None:

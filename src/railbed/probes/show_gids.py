@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from railbed.errors import ParseError
 from railbed.model.probe import Probe
 from railbed.parsing.gids import Gid, gid_text, gid_type
+from railbed.parsing.lines import Lines, TextFacts
 from railbed.parsing.text import integer
 
 ROW = re.compile(
@@ -18,7 +18,7 @@ FRAME = re.compile(r"DEV\s+PORT\s+INDEX\s.*|[-\s]+|n_gids_found=\d*", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GidTables:
+class GidTables(TextFacts):
     """GIDs by `device/port`."""
 
     ports: dict[str, tuple[Gid, ...]]
@@ -27,19 +27,21 @@ class GidTables:
 def parse(text: str) -> GidTables:
     """Read the table; a table without rows means no GIDs."""
     ports: dict[str, tuple[Gid, ...]] = {}
-    for line in text.split("\n"):
-        row = line.strip()
-        if not row or FRAME.fullmatch(row):
-            continue
-        match = ROW.fullmatch(row)
-        if not match:
-            raise ParseError("expected a row `DEV PORT INDEX GID IPv4 VER DEV`", line=line)
-        gid = Gid(
-            index=integer(match[3]), gid=gid_text(match[4]), type=gid_type(match[5] or ""), netdev=match[6] or None
-        )
-        port = f"{match[1]}/{integer(match[2])}"
-        ports[port] = (*ports.get(port, ()), gid)
-    return GidTables(ports=ports)
+    lines = Lines(text)
+    for line in lines:
+        match = ROW.fullmatch(line.strip())
+        with lines.reading(line):
+            if match:
+                port = f"{match[1]}/{integer(match[2])}"
+                ports[port] = (*ports.get(port, ()), _gid(match))
+            elif not FRAME.fullmatch(line.strip()):
+                lines.unknown(line)
+    lines.require_known("expected a row `DEV PORT INDEX GID IPv4 VER DEV`")
+    return GidTables(ports=ports, not_understood=lines.not_understood)
+
+
+def _gid(match: re.Match[str]) -> Gid:
+    return Gid(index=integer(match[3]), gid=gid_text(match[4]), type=gid_type(match[5] or ""), netdev=match[6] or None)
 
 
 PROBE = Probe(

@@ -5,18 +5,19 @@ It has to be read on the machine: from outside, a jump host, a name or address t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from ipaddress import ip_address
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
+from railbed.parsing.lines import Lines, TextFacts
 
 WORDS = 4
 """The client's address and port, then the server's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SshSession:
+class SshSession(TextFacts):
     """The machine's end of the session; all None if there is no session."""
 
     address: str | None = None
@@ -28,11 +29,19 @@ class SshSession:
 
 def parse(text: str) -> SshSession:
     """Read the variable's value; empty text means no session."""
-    words = text.split()
-    if not words:
-        return SshSession()
+    lines = Lines(text)
+    session: SshSession | None = None
+    for line in lines:
+        with lines.reading(line):
+            read = _session(line.split())
+            session = session or read
+    lines.require_known("expected two addresses with their ports")
+    return replace(session or SshSession(), not_understood=lines.not_understood)
+
+
+def _session(words: list[str]) -> SshSession:
     if len(words) != WORDS or not (words[3].isascii() and words[3].isdigit()) or len(words[3]) > 5:
-        raise ParseError("expected two addresses with their ports", line=text.strip())
+        raise ParseError("expected two addresses with their ports", line=" ".join(words))
     address, _, netdev = words[2].partition("%")
     try:
         parsed = ip_address(address)

@@ -5,17 +5,17 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from railbed.errors import ParseError
 from railbed.model.probe import Probe
-from railbed.parsing.text import sections
+from railbed.parsing.lines import Lines, TextFacts
 
-VERSION = re.compile(r"^(tcpdump|libpcap) version (\S+)", re.MULTILINE)
+VERSION = re.compile(r"(tcpdump|libpcap) version (\S+)")
+BUILD = re.compile(r"OpenSSL|SMI|\d+-bit build|AddressSanitizer|MemorySanitizer|Capsicum|SDK")
 INTERFACE = re.compile(r"\d++\.([^\s\[(]++)(.*)", re.ASCII)
 RDMA = "RDMA sniffer"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TcpdumpVersion:
+class TcpdumpVersion(TextFacts):
     """What tcpdump can do on a machine."""
 
     version: str
@@ -27,23 +27,27 @@ class TcpdumpVersion:
 
 def parse(text: str) -> TcpdumpVersion:
     """Read the sections `version` and `interfaces`; the versions alone also do."""
-    parts = dict(sections(text))
-    versions = dict(VERSION.findall(parts.get("version", parts.get("", ""))))
-    if "tcpdump" not in versions:
-        raise ParseError("expected `tcpdump version …`", line=text.strip()[:80])
+    lines = Lines(text)
+    parts = dict(lines.sections())
+    versions: dict[str, str] = {}
+    for line in parts.get("version") or parts.get("") or ():
+        if match := VERSION.match(line):
+            versions.setdefault(match[1], match[2])
+        elif not BUILD.match(line):
+            lines.unknown(line)
+    lines.require("tcpdump" in versions, "expected `tcpdump version …`")
     names: dict[str, bool] = {}
-    for line in parts.get("interfaces", "").splitlines():
-        if not line.strip():
-            continue
-        match = INTERFACE.fullmatch(line.strip())
-        if not match:
-            raise ParseError("expected `NUMBER.INTERFACE`", line=line)
-        names[match.group(1)] = RDMA in match.group(2)
+    for line in parts.get("interfaces") or ():
+        if match := INTERFACE.fullmatch(line.strip()):
+            names[match.group(1)] = RDMA in match.group(2)
+        else:
+            lines.unknown(line)
     return TcpdumpVersion(
         version=versions["tcpdump"],
         libpcap=versions.get("libpcap"),
         interfaces=tuple(name for name, is_rdma in names.items() if not is_rdma),
         rdma=tuple(name for name, is_rdma in names.items() if is_rdma),
+        not_understood=lines.not_understood,
     )
 
 

@@ -49,7 +49,7 @@ from railbed.check.shared.port import no_ecn
 from railbed.model.fix import Fix
 from railbed.parsing.nexus.qos import PolicyMap, Wred
 from railbed.probes.nexus import interface
-from railbed.rules.judgement import Judgement, fail, ok, skip, warn
+from railbed.rules.judgement import Judgement, fail, ok, skip, unknown, warn
 from railbed.rules.rule import Rule
 from railbed.rules.site import SwitchPortView
 
@@ -75,6 +75,8 @@ def _judge(port: SwitchPortView, qos: SwitchQos, policy: PolicyMap | None, wante
         named = f"{policy.name}: " if policy else ""
         observed = f"{named}no random-detect on the queue of QoS group {qos.wanted_group}"
         return fail(expected=expected, observed=observed, fix=_fix(port, qos, wanted))
+    if queue.wred.ecn is None:
+        return unknown(expected=expected, observed=f"{queue.name}: random-detect has words that are not known")
     if not queue.wred.ecn:
         return fail(expected=expected, observed=f"{queue.name} drops instead of marking", fix=_fix(port, qos, wanted))
     reason = unsuitable(queue.wred, port.policy, port)

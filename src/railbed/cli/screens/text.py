@@ -12,9 +12,9 @@ from railbed.cli.console import SafeConsole, break_between_commands, print_hangi
 from railbed.cli.hints import command_line
 from railbed.cli.screens.base import Screen
 from railbed.model.cluster import Cluster
-from railbed.model.events import Notice
+from railbed.model.events import DeviceRead, Notice
 from railbed.model.record import WRONG, Change, Finding, Record, Verdict
-from railbed.model.text import printable
+from railbed.model.text import plural, printable
 from railbed.present.groups import (
     IN_BRIEF,
     NameMask,
@@ -78,6 +78,11 @@ class TextScreen(Screen):
                 self._changes.append(record)
             case Notice():
                 self.line.print_line(record.message, "yellow")
+            case DeviceRead() if self._verbose:
+                for probe, lines in (record.not_understood or {}).items():
+                    count = plural(len(lines), "line")
+                    text = f"{record.subject}: {count} of {probe} not understood, such as {lines[0]!r}"
+                    self.line.print_line(printable(text), "dim")
             case _:
                 pass
 

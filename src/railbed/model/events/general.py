@@ -77,6 +77,8 @@ class DeviceRead(Event):
 
     name: ClassVar = "device_read"
     ok: bool
+    not_understood: Mapping[str, Sequence[str]] | None = None
+    """Lines that a probe does not know, by probe: no fact depends on them, but they may say what a rule should know."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

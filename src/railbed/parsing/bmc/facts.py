@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
 
+from railbed.parsing.lines import TextFacts
+
 Severity = Literal["ok", "warning", "critical"]
 SensorState = Literal["ok", "warning", "critical", "absent"]
 SensorKind = Literal["power supply", "fan", "temperature", "voltage", "other"]
@@ -29,7 +31,7 @@ UNCORRECTABLE = re.compile(r"uncorrect|multi-?bit|fatal", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BmcPower:
+class BmcPower(TextFacts):
     """Whether the machine is on, and what the BMC says about it as a whole."""
 
     power: Literal["on", "off"] | None = None
@@ -56,7 +58,7 @@ class BmcSensor:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BmcSensors:
+class BmcSensors(TextFacts):
     """The sensors of a machine."""
 
     sensors: tuple[BmcSensor, ...]
@@ -88,7 +90,7 @@ class BmcEvent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BmcLog:
+class BmcLog(TextFacts):
     """The event log, oldest first as far as times are known."""
 
     events: tuple[BmcEvent, ...]

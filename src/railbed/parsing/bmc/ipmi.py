@@ -20,6 +20,7 @@ from railbed.parsing.bmc.facts import (
     severity_of,
     short,
 )
+from railbed.parsing.lines import Lines
 
 STATES: dict[str, SensorState | None] = {
     **dict.fromkeys(("ok",), "ok"),
@@ -42,7 +43,13 @@ FAULTS = ("Power Overload", "Main Power Fault", "Power Control Fault", "Drive Fa
 
 def parse_chassis(text: str) -> BmcPower:
     """Read `chassis status`."""
-    fields = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in text.splitlines())}
+    lines = Lines(text)
+    fields: dict[str, str] = {}
+    for line in lines:
+        name, colon, value = line.partition(":")
+        fields[name.strip()] = value.strip()
+        if not colon:
+            lines.unknown(line)
     power = fields.get("System Power")
     if power is None:
         raise ParseError("no line `System Power`", line=text.strip()[:80])
@@ -50,12 +57,19 @@ def parse_chassis(text: str) -> BmcPower:
         power="on" if power == "on" else "off" if power == "off" else None,
         faults=tuple(name for name in FAULTS if fields.get(name) == "true"),
         last_event=short(fields.get("Last Power Event", "")),
+        not_understood=lines.not_understood,
     )
 
 
 def parse_sensors(text: str) -> BmcSensors:
     """Read `sdr elist`."""
-    return BmcSensors(sensors=tuple(_sensor(line) for line in text.splitlines() if line.strip()))
+    lines = Lines(text)
+    sensors: list[BmcSensor] = []
+    for line in lines:
+        with lines.reading(line):
+            sensors.append(_sensor(line))
+    lines.require_known("expected name | number | status | entity | reading")
+    return BmcSensors(sensors=tuple(sensors), not_understood=lines.not_understood)
 
 
 def _sensor(line: str) -> BmcSensor:
@@ -95,18 +109,19 @@ def _discrete_state(reading: str, state: SensorState | None, *, is_supply: bool)
 
 def parse_log(text: str) -> BmcLog:
     """Read `sel elist`."""
-    if text.strip() == EMPTY_LOG:
-        return BmcLog(events=())
-    return BmcLog(events=by_time(list(_events(text))))
+    lines = Lines(text)
+    events = by_time(list(_events(lines)))
+    lines.require_known("expected number | date | time | sensor | event")
+    return BmcLog(events=events, not_understood=lines.not_understood)
 
 
-def _events(text: str) -> Iterator[BmcEvent]:
-    for line in text.splitlines():
-        if not line.strip():
-            continue
+def _events(lines: Lines) -> Iterator[BmcEvent]:
+    for line in lines:
         parts = [part.strip() for part in line.split("|")]
         if not ENTRY.match(line) or len(parts) < 4:
-            raise ParseError("expected number | date | time | sensor | event", line=line)
+            if line.strip() != EMPTY_LOG:
+                lines.unknown(line)
+            continue
         number, date, clock, source, *rest = parts
         states = [part for part in rest if part not in ("Asserted", "Deasserted", "")]
         words = ", ".join(states) or source

@@ -10,6 +10,7 @@ from itertools import pairwise
 
 from railbed.errors import ParseError
 from railbed.parsing.firewall.rules import Action, Chain, PacketRule, Verdict, networks, port_range, with_match
+from railbed.parsing.lines import Lines
 from railbed.parsing.text import Fields, json_value, shell_words
 
 IPTABLES_ACTIONS: dict[str, Action] = {"ACCEPT": "accept", "DROP": "drop", "REJECT": "drop", "RETURN": "return"}
@@ -19,14 +20,20 @@ FORBIDDEN = re.compile(r"permission denied|operation not permitted|must be root"
 """Rules that we may not read are not the same as no rules."""
 
 
-def read_iptables(text: str, family: str) -> dict[str, Chain]:
+def read_iptables(listing: Lines, family: str) -> dict[str, Chain]:
     """Return the chains of the filter table; base chains other than INPUT are left out."""
     rules: dict[str, list[PacketRule]] = {}
     policies: dict[str, Verdict] = {}
-    lines = [line for line in text.splitlines() if line.strip() and not NOISE.match(line)]
-    forbidden = next((line for line in text.splitlines() if NOISE.match(line) and FORBIDDEN.search(line)), None)
+    shown = list(listing)
+    forbidden = next((line for line in shown if NOISE.match(line) and FORBIDDEN.search(line)), None)
     if forbidden:
         raise ParseError("the rules may not be read", line=forbidden)
+    lines = [line for line in shown if not NOISE.match(line)]
+    for line in (line for line in lines if not line.startswith("-")):
+        listing.unknown(line)
+    lines = [line for line in lines if line.startswith("-")]
+    if shown and not lines:
+        listing.require_known("expected a rule as `iptables -S` prints it")
     words_of = {line: _words(line) for line in lines}
     own = {words[1] for words in words_of.values() if words[0] in ("-N", "-P")}
     for line in lines:

@@ -12,20 +12,30 @@ from typing import TypeVar
 
 from railbed.errors import ParseError
 from railbed.model.cabling import port_key
+from railbed.parsing.lines import Lines
 from railbed.parsing.text import Fields, integer, json_value
 
 T = TypeVar("T")
 SHORT_ETHERNET = re.compile(r"eth(?:ernet)?(?=\d)", re.IGNORECASE)
 NO_VALUE = frozenset({"", "-", "--", "n/a", "not advertised", "null", "none"})
-RULER = re.compile(r"[-=+|\s]*")
 SLOT = re.compile(r"slot\s+\d+", re.IGNORECASE)
+OBJECT = re.compile(r"^[ \t]*+\{", re.MULTILINE)
+PORT_NAME = re.compile(r"[A-Za-z][A-Za-z-]{0,30}+\d[\d/.]{0,20}+")
+"""`Ethernet1/1`, `port-channel10`, `Eth1/1/2`, `ii1/1/1`, `mgmt0`."""
+RANGE = re.compile(r"(?P<stem>[A-Za-z][A-Za-z-]*+(?:\d+[/.])*)?(?P<first>\d+)(?:\s*-\s*(?P<last>\d+))?")
+MOST_IN_RANGE = 4096
 
 
 def read_object(text: str) -> Fields | None:
-    """Return the object of a JSON answer, unwrapped if it comes from NX-API; None if the answer is text."""
-    if not text.lstrip().startswith("{"):
+    """Return the object of a JSON answer, unwrapped if it comes from NX-API; None if the answer is text.
+
+    Prompts and banners around it are left out.
+    """
+    begun = OBJECT.search(text)
+    if not begun:
         return None
-    fields = Fields(json_value(text))
+    end = text.rfind("}") + 1
+    fields = Fields(json_value(text[begun.start() : end if end > begun.start() else None]))
     if api := fields.sub("ins_api"):
         outputs = api.sub("outputs") or Fields({})
         return _body(_rows(outputs.get("output")))
@@ -104,8 +114,25 @@ def bitmap(text: str) -> tuple[int, ...]:
     return tuple(priority for priority in range(8) if bits >> priority & 1)
 
 
-def content(text: str) -> Iterator[str]:
-    """Yield the lines of a text, except rulers, slot headings and blank lines."""
-    for line in text.splitlines():
-        if not RULER.fullmatch(line) and not SLOT.fullmatch(line.strip()):
-            yield line
+def port_names(text: str) -> list[str]:
+    """Return the full names of a list of ports with ranges: `eth1/51-54` and `Eth1/1, Eth1/5-6, port-channel1-2`."""
+    names: list[str] = []
+    stem = ""
+    for part in text.split(","):
+        match = RANGE.fullmatch(part.strip())
+        if not match or not (match["stem"] or stem):
+            raise ParseError("expected a list of ports", line=text)
+        stem = match["stem"] or stem
+        first = integer(match["first"])
+        last = integer(match["last"]) if match["last"] else first
+        if not 0 <= last - first < MOST_IN_RANGE - len(names):
+            raise ParseError("expected a list of ports", line=text)
+        names += [port_name(f"{stem}{number}") for number in range(first, last + 1)]
+    return names
+
+
+def content(lines: Lines) -> Iterator[str]:
+    """Yield the lines of a text without their indentation, except slot headings."""
+    for line in lines:
+        if not SLOT.fullmatch(line.strip()):
+            yield line.strip()

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from railbed.errors import ParseError
+from railbed.parsing.lines import Lines
 from railbed.parsing.nexus.answer import content, count, port_name, require, rows, value_of
 from railbed.parsing.nexus.qos import (
     POLICY_CLASS,
     POLICY_MAP,
-    TYPES,
     PolicyClass,
     PolicyMap,
     Wred,
     class_of,
+    is_setting,
     kilobytes,
     numbers,
     policy_type,
@@ -49,16 +49,16 @@ class _Open:
     policy: PolicyMap
     classes: list[tuple[str, list[str]]] = field(default_factory=list)
 
-    def close(self) -> Attachment:
-        classes = tuple(class_of(name, lines) for name, lines in self.classes)
+    def close(self, lines: Lines) -> Attachment:
+        classes = tuple(class_of(name, settings, lines) for name, settings in self.classes)
         return Attachment(port=self.port, direction=self.direction, policy=replace(self.policy, classes=classes))
 
 
-def attachments_of_text(text: str) -> list[Attachment]:
+def attachments_of_text(lines: Lines) -> list[Attachment]:
     """Return the policies of a text, in its order."""
     policies: list[_Open] = []
     port = ""
-    for line in content(text):
+    for line in content(lines):
         words = " ".join(line.split())
         if PORT.fullmatch(words):
             port = port_name(words)
@@ -66,15 +66,13 @@ def attachments_of_text(text: str) -> list[Attachment]:
             policies.append(opened)
         elif HEADING.fullmatch(words) or words.startswith(NOT_SETTINGS):
             continue
-        elif not policies:
-            raise ParseError("expected a policy", line=line)
-        elif name := _class_name(words):
+        elif policies and (name := _class_name(words)):
             policies[-1].classes.append((name, []))
-        elif not policies[-1].classes:
-            raise ParseError("expected a class", line=line)
-        else:
+        elif policies and policies[-1].classes and is_setting(words):
             policies[-1].classes[-1][1].append(words)
-    return [policy.close() for policy in policies]
+        else:
+            lines.unknown(line)
+    return [policy.close(lines) for policy in policies]
 
 
 def _open(words: str, port: str) -> _Open | None:
@@ -153,23 +151,18 @@ def _wred(action: Fields) -> Wred:
     )
 
 
-def configured_policies(sections: Iterator[tuple[str, list[str]]]) -> Iterator[PolicyMap]:
-    """Yield the policies of a configuration, from its sections: the first line and the lines below it."""
-    for head, lines in sections:
-        match = POLICY_MAP.fullmatch(head)
-        if not match or (match["type"] or "qos") not in TYPES:
-            continue
-        classes: list[tuple[str, list[str]]] = []
-        for line in lines:
-            words = " ".join(line.split())
-            if name := _class_name(words):
-                classes.append((name, []))
-            elif classes:
-                classes[-1][1].append(words)
-            elif not words.startswith("description "):
-                raise ParseError("expected a class", line=line)
-        yield PolicyMap(
-            type=policy_type(match["type"]),
-            name=match["name"],
-            classes=tuple(class_of(name, below) for name, below in classes),
-        )
+def configured_policy(head: re.Match[str], below: Iterable[str], lines: Lines) -> PolicyMap:
+    """Return a policy of a configuration, from its first line and the lines below it."""
+    classes: list[tuple[str, list[str]]] = []
+    for words in below:
+        if name := _class_name(words):
+            classes.append((name, []))
+        elif classes and is_setting(words):
+            classes[-1][1].append(words)
+        elif not words.startswith("description "):
+            lines.unknown(words)
+    return PolicyMap(
+        type=policy_type(head["type"]),
+        name=head["name"],
+        classes=tuple(class_of(name, settings, lines) for name, settings in classes),
+    )

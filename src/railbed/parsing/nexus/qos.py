@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, cast, get_args
 
 from railbed.errors import ParseError
+from railbed.parsing.lines import Lines
 from railbed.parsing.text import integer
 
 PolicyType = Literal["qos", "queuing", "network-qos"]
@@ -18,14 +19,24 @@ TYPES = get_args(PolicyType)
 CLASS_MAP = re.compile(r"class-map (?:type (?P<type>\S+) )?(?P<match>match-any |match-all )?(?P<name>\S+)")
 POLICY_MAP = re.compile(r"policy-map (?:type (?P<type>\S+) )?(?P<name>\S+)")
 POLICY_CLASS = re.compile(r"class\s+(?:type (?P<type>\S+) )?(?P<name>\S+)")
-RANDOM_DETECT = re.compile(
-    r"random-detect(?: minimum-threshold (?P<low>\d+) (?P<low_unit>\S+) maximum-threshold (?P<high>\d+)"
-    r" (?P<high_unit>\S+))?(?: drop-probability (?P<probability>\d+))?(?: weight (?P<weight>\d+))?(?: cap-average)?"
-    r"(?P<ecn> ecn)?"
-)
 ACCESS_LIST = "access-group "
 """Begins a match of packets by an access list, whose lines are not part of the QoS configuration."""
 KILOBYTES = {"bytes": 1 / 1000, "kbytes": 1.0, "mbytes": 1000.0}
+RANDOM_DETECT = {
+    "low": re.compile(r" minimum-threshold (\d+) ([a-z]+)"),
+    "high": re.compile(r" maximum-threshold (\d+) ([a-z]+)"),
+    "probability": re.compile(r" drop-probability (\d+)"),
+    "weight": re.compile(r" weight (\d+)"),
+}
+WRED_WORDS = {
+    *("random-detect", "minimum-threshold", "maximum-threshold", "drop-probability", "weight", "cap-average"),
+    *("threshold", "burst-optimized", "mesh-optimized", "non-ecn", *KILOBYTES, "packets", "us", "ms"),
+}
+SETTINGS = (
+    *("set ", "mtu ", "pause", "bandwidth ", "priority", "random-detect", "queue-limit", "shape ", "police ", "match "),
+    *("congestion-control", "afd", "multicast-optimize", "buffer-size", "dpp", "ecn", "no ", "service-policy"),
+)
+"""How the lines begin that a policy has below a class."""
 DSCP_NAMES = {
     "default": 0,
     **{f"cs{number}": 8 * number for number in range(1, 8)},
@@ -45,8 +56,8 @@ class Wred:
     probability: int | None = None
     """Percentage that is marked just below the upper threshold."""
     weight: int | None = None
-    ecn: bool
-    """Packets are marked; without it they are dropped."""
+    ecn: bool | None
+    """Packets are marked; without it they are dropped. None if the line has words that are not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,12 +100,6 @@ class ClassMap:
     matches: tuple[str, ...] = ()
     """Its `match` lines, without that word."""
 
-    def __post_init__(self) -> None:
-        """Raise ParseError if a line has something other than numbers: rules expect that they can be used."""
-        for match in self.matches:
-            tuple(_dscps(match))
-        _ = self.qos_groups
-
     @property
     def dscps(self) -> frozenset[int]:
         """The DSCPs of all its lines; `includes` decides whether a packet needs more than one of them."""
@@ -133,6 +138,14 @@ class ClassMap:
         )
 
 
+def match_of(line: str) -> str:
+    """Return a `match` line without that word; raise ParseError if its numbers cannot be read: rules use them."""
+    match = line.removeprefix("match ")
+    class_map = ClassMap(type="qos", name="", matches=(match,))
+    _ = class_map.dscps, class_map.qos_groups
+    return match
+
+
 def policy_type(text: str | None) -> PolicyType:
     """Return the type of a class-map or policy-map; without one it is `qos`."""
     if text is None:
@@ -163,12 +176,19 @@ def _dscps(match: str) -> Iterator[int]:
         yield from (DSCP_NAMES[name],) if name in DSCP_NAMES else numbers(name)
 
 
-def class_of(name: str, lines: Iterable[str]) -> PolicyClass:
+def is_setting(line: str) -> bool:
+    """Whether a line can stand below a class of a policy."""
+    return line.startswith(SETTINGS)
+
+
+def class_of(name: str, below: Iterable[str], lines: Lines) -> PolicyClass:
     """Parse the lines below a class of a policy."""
     settings = PolicyClass(name=name)
-    for line in lines:
-        words = " ".join(line.split())
-        settings = _with_line(settings, words)
+    for line in below:
+        with lines.reading(line):
+            settings = _with_line(settings, " ".join(line.split()))
+            if line.startswith("random-detect") and settings.wred and settings.wred.ecn is None:
+                lines.unknown_part(line)
     return settings
 
 
@@ -180,7 +200,8 @@ def _with_line(settings: PolicyClass, line: str) -> PolicyClass:
         case ["mtu", size]:
             changes = {"mtu": integer(size)}
         case ["pause", *options] if "pfc-cos" in options:
-            changes = {"pause": numbers(" ".join(options[options.index("pfc-cos") + 1 :]))}
+            cos = (word for word in options[options.index("pfc-cos") + 1 :] if word not in ("receive", "send"))
+            changes = {"pause": numbers(" ".join(cos))}
         case ["pause", "no-drop", *_]:
             changes = {"no_drop": True}
         case ["bandwidth", *_, percentage] if percentage.isdecimal():
@@ -197,15 +218,15 @@ def _with_line(settings: PolicyClass, line: str) -> PolicyClass:
 
 
 def _wred(line: str) -> Wred:
-    match = RANDOM_DETECT.fullmatch(line)
-    if not match:
-        raise ParseError("an unknown form of random-detect", line=line)
+    """Read the values that the line has: what else it may say, as `threshold burst-optimized`, is not a fact."""
+    words = [word for word in line.split() if not word.isdecimal()]
+    low, high, probability, weight = (pattern.search(line) for pattern in RANDOM_DETECT.values())
     return Wred(
-        low_kbytes=kilobytes(match["low"], match["low_unit"]),
-        high_kbytes=kilobytes(match["high"], match["high_unit"]),
-        probability=integer(match["probability"]) if match["probability"] else None,
-        weight=integer(match["weight"]) if match["weight"] else None,
-        ecn=match["ecn"] is not None,
+        low_kbytes=kilobytes(low[1], low[2]) if low else None,
+        high_kbytes=kilobytes(high[1], high[2]) if high else None,
+        probability=integer(probability[1]) if probability else None,
+        weight=integer(weight[1]) if weight else None,
+        ecn=True if "ecn" in words else False if WRED_WORDS.issuperset(words) else None,
     )
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from railbed.errors import ParseError
+from railbed.parsing.lines import Lines, TextFacts
 from railbed.parsing.nexus.answer import content, count, optional_integer, port_name, require, rows, value_of
 from railbed.parsing.text import Fields, integer
 
@@ -73,7 +74,7 @@ class PortQueues:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SwitchQueues:
+class SwitchQueues(TextFacts):
     """Queues by port, internal ports (`ii1/1/1`) included."""
 
     ports: dict[str, PortQueues]
@@ -162,6 +163,7 @@ def _read_port(row: Fields, port: Builder) -> None:
 
 
 PORT = re.compile(r"(Egress|Ingress) Queuing for (\S+)(?: \[(\w+)\])?")
+OTHER_PORT = re.compile(r"\bQueuing for\b|\bqueuing information\b", re.IGNORECASE)
 PORT_5000 = re.compile(r"(\S+) queuing information:?")
 TEXT_GROUP = re.compile(r"\|\s*+((?:CONTROL |SPAN )?QOS GROUP(?: \d+)?)\s*+\|")
 CONFIGURED = re.compile(r"(\d+)\s+(\d+|-)\s+(\d+|-)\s+\S+\s+\S+\s+\S+(?:\s+\S.*)?")
@@ -183,7 +185,6 @@ HEADINGS = (
     "TxPPP:",
     "PFC_COS ",
     "COS QOS Group",
-    "show queuing interface",
 )
 WEIGHTS_5000 = re.compile(r"(\d+)\s+(WRR|priority)\s+(\d+)", re.IGNORECASE)
 GROUP_5000 = re.compile(r"qos-group (\d+)")
@@ -205,13 +206,17 @@ HEADINGS_5000 = (
 )
 
 
-def queues_of_text(text: str) -> SwitchQueues:
+def queues_of_text(lines: Lines) -> SwitchQueues:
     """Return the queues of a text. Output that was saved for a single group belongs to a port without a name."""
     reader = _Reader()
-    for line in map(str.strip, content(text)):
-        if not any(read(line) for read in reader.forms):
-            raise ParseError("an unknown line about queues", line=line)
-    return SwitchQueues(ports={name: builder.build() for name, builder in reader.ports.items()})
+    for line in content(lines):
+        with lines.reading(line):
+            if not any(read(line) for read in reader.forms):
+                reader.leave_port(line)
+                lines.unknown(line)
+    return SwitchQueues(
+        ports={name: builder.build() for name, builder in reader.ports.items()}, not_understood=lines.not_understood
+    )
 
 
 class _Reader:
@@ -233,6 +238,11 @@ class _Reader:
             self._heading,
             self._nexus_5000,
         )
+
+    def leave_port(self, line: str) -> None:
+        """Read no more of a port if a line, though of an unknown form, is about another."""
+        if OTHER_PORT.search(line):
+            self._port, self._group = Builder(), ""
 
     def _open_port(self, line: str) -> bool:
         match = PORT.fullmatch(line)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from railbed.errors import ParseError
 from railbed.model.probe import Probe
+from railbed.parsing.lines import Lines, TextFacts
+from railbed.parsing.nexus.answer import content
 from railbed.parsing.nexus.switch_lock import CHANGING, Holder
 
 ENTRY = re.compile(r"\d+\) (?P<name>\S+):")
@@ -26,7 +27,7 @@ class SwitchCheckpoint:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Checkpoints:
+class Checkpoints(TextFacts):
     """The checkpoints of a switch."""
 
     checkpoints: tuple[SwitchCheckpoint, ...] = ()
@@ -50,26 +51,26 @@ class Checkpoints:
 def parse(text: str) -> Checkpoints:
     """Read the list; a switch without checkpoints prints only headings, or nothing."""
     checkpoints: list[SwitchCheckpoint] = []
-    for line in filter(None, map(str.strip, text.splitlines())):
+    lines = Lines(text)
+    for line in content(lines):
         if entry := ENTRY.fullmatch(line):
             checkpoints.append(SwitchCheckpoint(name=entry["name"]))
-        elif OTHER.fullmatch(line):
-            continue
-        elif not checkpoints:
-            raise ParseError("expected a checkpoint", line=line)
-        else:
-            checkpoints[-1] = _with(checkpoints[-1], line)
-    return Checkpoints(checkpoints=tuple(checkpoints))
+        elif checkpoints and (changed := _with(checkpoints[-1], line)):
+            checkpoints[-1] = changed
+        elif not OTHER.fullmatch(line):
+            lines.unknown(line)
+    lines.require_known("expected a checkpoint")
+    return Checkpoints(checkpoints=tuple(checkpoints), not_understood=lines.not_understood)
 
 
-def _with(checkpoint: SwitchCheckpoint, line: str) -> SwitchCheckpoint:
-    """Return a checkpoint with what one of its lines adds."""
+def _with(checkpoint: SwitchCheckpoint, line: str) -> SwitchCheckpoint | None:
+    """Return a checkpoint with what one of its lines adds; None if it adds nothing."""
     if match := CREATED.fullmatch(line):
         return SwitchCheckpoint(name=checkpoint.name, created=match["time"], description=checkpoint.description)
     if match := DESCRIPTION.fullmatch(line):
         text = "" if match["text"] == "None" else match["text"]
         return SwitchCheckpoint(name=checkpoint.name, created=checkpoint.created, description=text)
-    raise ParseError("expected the time, size or description of a checkpoint", line=line)
+    return None
 
 
 PROBE = Probe(

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from railbed.errors import ParseError
 from railbed.model.probe import Probe
+from railbed.parsing.lines import Lines, TextFacts
 from railbed.parsing.nexus.answer import content, read_object, require, rows, value_of
-from railbed.parsing.nexus.qos import CLASS_MAP, ClassMap, policy_type
+from railbed.parsing.nexus.qos import CLASS_MAP, ClassMap, match_of, policy_type
 from railbed.parsing.text import Fields
 
 HEADING = re.compile(r"Type [a-z-]+ class-maps")
@@ -24,7 +24,7 @@ MATCHES = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClassMaps:
+class ClassMaps(TextFacts):
     """The class-maps of a switch. Their names show how many queues it has: `c-out-8q-q3` eight, `c-out-q3` four."""
 
     class_maps: tuple[ClassMap, ...]
@@ -32,18 +32,20 @@ class ClassMaps:
 
 def parse(text: str) -> ClassMaps:
     """Read both forms."""
-    fields = read_object(text)
-    class_maps = tuple(_of_json(fields) if fields else _of_text(text))
-    if not class_maps:
-        raise ParseError("no class-map, not even a built-in one", line=text.strip()[:80])
-    return ClassMaps(class_maps=class_maps)
+    fields, lines = read_object(text), Lines(text)
+    class_maps = tuple(_of_json(fields) if fields else _of_text(lines))
+    lines.require(class_maps, "no class-map, not even a built-in one")
+    return ClassMaps(class_maps=class_maps, not_understood=lines.not_understood)
 
 
 def _of_json(fields: Fields) -> Iterator[ClassMap]:
     for row in rows(fields, "cmap"):
         entries = [*rows(row, "match"), row]
         matches = [
-            f"{word} {value}" for entry in entries for key, word in MATCHES.items() if (value := value_of(entry, key))
+            match_of(f"{word} {value}")
+            for entry in entries
+            for key, word in MATCHES.items()
+            if (value := value_of(entry, key))
         ]
         yield ClassMap(
             type=policy_type(value_of(row, "xqos-or-q") or "network-qos"),
@@ -53,19 +55,20 @@ def _of_json(fields: Fields) -> Iterator[ClassMap]:
         )
 
 
-def _of_text(text: str) -> Iterator[ClassMap]:
+def _of_text(lines: Lines) -> Iterator[ClassMap]:
     head: re.Match[str] | None = None
     matches: list[str] = []
-    for line in content(text):
+    for line in content(lines):
         words = " ".join(line.split())
         if match := CLASS_MAP.fullmatch(words):
             if head:
                 yield _class_map(head, matches)
             head, matches = match, []
         elif head and words.startswith("match "):
-            matches.append(words.removeprefix("match "))
+            with lines.reading(line):
+                matches.append(match_of(words))
         elif not HEADING.fullmatch(words) and not words.startswith("Description:"):
-            raise ParseError("expected a class-map", line=line)
+            lines.unknown(line)
     if head:
         yield _class_map(head, matches)
 

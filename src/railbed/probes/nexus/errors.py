@@ -5,9 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from railbed.errors import ParseError
 from railbed.model.probe import Probe
-from railbed.parsing.nexus.answer import content, count, optional_integer, port_name, read_object, require, rows
+from railbed.parsing.lines import Lines, TextFacts
+from railbed.parsing.nexus.answer import (
+    PORT_NAME,
+    content,
+    count,
+    optional_integer,
+    port_name,
+    read_object,
+    require,
+    rows,
+)
 from railbed.parsing.text import Fields
 
 COLUMNS = {
@@ -36,7 +45,7 @@ COLUMNS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PortErrors:
+class PortErrors(TextFacts):
     """Error counters by port. One that is absent does not exist there."""
 
     ports: dict[str, dict[str, int]]
@@ -44,13 +53,12 @@ class PortErrors:
 
 def parse(text: str) -> PortErrors:
     """Read both forms: several tables, or several rows for each port."""
-    fields = read_object(text)
+    fields, lines = read_object(text), Lines(text)
     ports: dict[str, dict[str, int]] = {}
-    for port, name, value in _of_json(fields) if fields else _of_text(text):
+    for port, name, value in _of_json(fields) if fields else _of_text(lines):
         ports.setdefault(port, {})[name] = value
-    if not ports:
-        raise ParseError("no port", line=text.strip()[:80])
-    return PortErrors(ports=ports)
+    lines.require(ports, "no port")
+    return PortErrors(ports=ports, not_understood=lines.not_understood)
 
 
 def _of_json(fields: Fields) -> Iterator[tuple[str, str, int]]:
@@ -60,21 +68,18 @@ def _of_json(fields: Fields) -> Iterator[tuple[str, str, int]]:
         yield from ((port, key.removeprefix("eth_"), value) for key in keys if (value := count(row, key)) is not None)
 
 
-def _of_text(text: str) -> Iterator[tuple[str, str, int]]:
+def _of_text(lines: Lines) -> Iterator[tuple[str, str, int]]:
     columns: list[str] = []
-    for line in content(text):
+    for line in content(lines):
         port, *cells = line.split()
         if port == "Port":
             columns = [COLUMNS.get(cell, cell.lower().replace("-", "_")) for cell in cells]
-            continue
-        if line.strip().startswith("show interface"):
-            continue
-        if not columns or len(cells) != len(columns):
-            raise ParseError("expected the errors of a port", line=line)
-        for name, cell in zip(columns, cells, strict=True):
-            value = optional_integer(cell)
-            if value is not None:
-                yield port_name(port), name, value
+        elif not PORT_NAME.fullmatch(port) or not columns or len(cells) != len(columns):
+            lines.unknown(line)
+        else:
+            with lines.reading(line):
+                values = [(name, optional_integer(cell)) for name, cell in zip(columns, cells, strict=True)]
+                yield from ((port_name(port), name, value) for name, value in values if value is not None)
 
 
 PROBE = Probe(

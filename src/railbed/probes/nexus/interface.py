@@ -6,18 +6,32 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from railbed.errors import ParseError
 from railbed.model.probe import Probe
-from railbed.parsing.nexus.answer import count, port_name, read_object, require, rows, value_of
+from railbed.parsing.lines import Lines, TextFacts
+from railbed.parsing.nexus.answer import PORT_NAME, count, port_name, read_object, require, rows, value_of
 from railbed.parsing.text import Fields, integer, number
 
-HEADER = re.compile(r"(\S+) is (up|down)(?: \(([^)]*)\))?(?:,.*)?")
+HEADER = re.compile(rf"(?P<name>{PORT_NAME.pattern}) is (?P<state>\S.*)")
+REASON = re.compile(r"down \((?P<reason>(?:[^()]|\([^()]*+\))*+)\)")
+OF_OTHER_PORT = re.compile(r"(?:Ethernet|port-channel|Vlan|mgmt|loopback|nve|Tunnel|ii)\d[\d/.]*+\b.*", re.IGNORECASE)
+"""A line that is not indented and begins with the name of a port begins another port, whatever follows."""
+ONCE = ("admin state is", "Hardware:", "RX", "TX")
+"""What a port shows once: at the second, the first line of another port was not recognised."""
 ADMIN = re.compile(r"admin state is (up|down)\b.*")
 MTU = re.compile(r"MTU (\d+) bytes\b.*")
 SPEED = re.compile(r"(?:full|half|auto)-duplex, (\d+) ([GM])b/s\b.*")
 JSON_SPEED = re.compile(r"(\d+(?:\.\d+)?) ([GM])b/s")
 MODE = re.compile(r"Port mode is (\S+)")
 ADDRESS = re.compile(r"Hardware: .*\baddress: ([0-9a-f.]+)\b.*")
+KNOWN = re.compile(
+    r"admin state is|Dedicated Interface|Hardware|Description:|MTU |BW |reliability |Encapsulation |medium is |"
+    r"Port mode|\S+-duplex|Beacon |Auto-|Input flow-control|Rate mode|Switchport |EtherType |EEE |admin fec|"
+    r"Last (?:link|clear)|\d+ [A-Za-z]|Load-Interval|(?:input|output) rate|[RT]X$|Internet Address|Keepalive|"
+    r"ARP type|(?:No )?Members|input:|Belongs to|L[23] (?:in|out|Switched)|[um]cast:|vPC Status|Interface last|"
+    r"Tunnel |Active connector|Management transceiver",
+    re.IGNORECASE,
+)
+"""How the lines begin that NX-OS shows for a port; most are not facts here."""
 COUNTERS = {
     # our name: (JSON key, direction and label in the text)
     "rx_packets": ("eth_inpkts", "rx input packets"),
@@ -71,7 +85,7 @@ class SwitchInterface:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Interfaces:
+class Interfaces(TextFacts):
     """All interfaces of a switch by full name (`Ethernet1/1`), internal ports and SVIs included."""
 
     ports: dict[str, SwitchInterface]
@@ -79,14 +93,13 @@ class Interfaces:
 
 def parse(text: str) -> Interfaces:
     """Read both forms."""
-    fields = read_object(text)
+    fields, lines = read_object(text), Lines(text)
     if fields:
         ports = {port_name(require(row, "interface")): _of_json(row) for row in rows(fields, "interface")}
     else:
-        ports = dict(_of_text(text))
-    if not ports:
-        raise ParseError("no interface", line=text.strip()[:80])
-    return Interfaces(ports=ports)
+        ports = dict(_of_text(lines))
+    lines.require(ports, "no interface")
+    return Interfaces(ports=ports, not_understood=lines.not_understood)
 
 
 def _of_json(row: Fields) -> SwitchInterface:
@@ -110,37 +123,49 @@ def _mbps(amount: str, unit: str) -> int:
     return round(number(amount) * (1000 if unit == "G" else 1))
 
 
-def _of_text(text: str) -> Iterator[tuple[str, SwitchInterface]]:
-    name, lines = "", list[str]()
-    header: re.Match[str] | None = None
-    for line in map(str.strip, text.splitlines()):
-        match = HEADER.fullmatch(line)
-        if match:
-            if header:
-                yield port_name(name), _interface(header, lines)
-            name, header, lines = match[1], match, []
-        elif header:
-            lines.append(line)
-        elif line and not line.startswith("show interface"):
-            raise ParseError("expected the state of an interface", line=line)
-    if header:
-        yield port_name(name), _interface(header, lines)
+def _of_text(lines: Lines) -> Iterator[tuple[str, SwitchInterface]]:
+    name, state, block = "", "", list[str]()
+    shown: set[str] = set()
+    for line in lines:
+        words = line.strip()
+        header = HEADER.fullmatch(words)
+        once = next((title for title in ONCE if words.upper().startswith(title.upper())), "")
+        if header or OF_OTHER_PORT.fullmatch(line) or once in shown:
+            if name:
+                yield port_name(name), _interface(state, block)
+            name, state = (header["name"], header["state"]) if header else ("", "")
+            block, shown = [], set()
+        if once:
+            shown.add(once)
+        block.append(words)
+        if not header and not (name and KNOWN.match(words)):
+            lines.unknown(line)
+    if name:
+        yield port_name(name), _interface(state, block)
 
 
-def _interface(header: re.Match[str], lines: list[str]) -> SwitchInterface:
+def _interface(state: str, lines: list[str]) -> SwitchInterface:
     admin, mtu, mode = (_first(pattern, lines) for pattern in (ADMIN, MTU, MODE))
     address = _first(ADDRESS, lines)
     speed = next(filter(None, map(SPEED.fullmatch, lines)), None)
+    is_up = state.partition(" ")[0].rstrip(",").lower() == "up"
     return SwitchInterface(
-        up=header[2] == "up",
-        reason=header[3],
-        enabled=admin == "up" if admin else "dministratively down" not in (header[3] or ""),
+        up=is_up,
+        reason=None if is_up else _reason(state),
+        enabled=admin == "up" if admin else "administratively down" not in state.lower(),
         mtu=integer(mtu) if mtu else None,
         speed_mbps=_mbps(speed[1], speed[2]) if speed else None,
         mode=mode,
         address=address,
         counters=dict(_counters(lines)),
     )
+
+
+def _reason(state: str) -> str | None:
+    if match := REASON.match(state):
+        return match["reason"]
+    words = state.partition(",")[0].strip()
+    return None if words == "down" else words
 
 
 def _first(pattern: re.Pattern[str], lines: Iterable[str]) -> str | None:

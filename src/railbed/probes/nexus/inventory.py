@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from railbed.errors import ParseError
 from railbed.model.probe import Probe
+from railbed.parsing.lines import Lines, TextFacts
 from railbed.parsing.nexus.answer import NO_VALUE, content, read_object, require, rows, value_of
 
 PRODUCT = re.compile(r"PID: ([^,]*),\s*VID: ([^,]*),\s*SN: (\S*)")
@@ -23,7 +23,7 @@ class InventoryPart:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Inventory:
+class Inventory(TextFacts):
     """The parts of a switch, in its order."""
 
     parts: tuple[InventoryPart, ...]
@@ -31,6 +31,7 @@ class Inventory:
 
 def parse(text: str) -> Inventory:
     """Read both forms."""
+    lines = Lines(text)
     if fields := read_object(text):
         parts = tuple(
             InventoryPart(
@@ -42,16 +43,15 @@ def parse(text: str) -> Inventory:
             for row in rows(fields, "inv")
         )
     else:
-        parts = _of_text(text)
-    if not parts:
-        raise ParseError("no parts, not even a chassis", line=text.strip()[:80])
-    return Inventory(parts=parts)
+        parts = _of_text(lines)
+    lines.require(parts, "no parts, not even a chassis")
+    return Inventory(parts=parts, not_understood=lines.not_understood)
 
 
-def _of_text(text: str) -> tuple[InventoryPart, ...]:
+def _of_text(lines: Lines) -> tuple[InventoryPart, ...]:
     parts: list[InventoryPart] = []
     name = description = ""
-    for line in map(str.strip, content(text)):
+    for line in content(lines):
         product = PRODUCT.fullmatch(line)
         if line.startswith("NAME: "):
             name, _, description = line.removeprefix("NAME: ").partition("DESCR: ")
@@ -65,8 +65,8 @@ def _of_text(text: str) -> tuple[InventoryPart, ...]:
                 )
             )
             name = ""
-        elif not line.startswith("show inventory"):
-            raise ParseError("expected a part", line=line)
+        else:
+            lines.unknown(line)
     return tuple(parts)
 
 

@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from railbed.errors import ParseError
 from railbed.model.cabling import Neighbour
 from railbed.model.probe import Probe
-from railbed.parsing.nexus.answer import NO_VALUE, port_name, read_object, require, rows, value_of
+from railbed.parsing.lines import Lines, TextFacts
+from railbed.parsing.nexus.answer import NO_VALUE, content, port_name, read_object, require, rows, value_of
 from railbed.parsing.text import Fields
 
 FIELD = re.compile(r"([A-Z][A-Za-z0-9 ]*+): ?(.*)")
 MAC = re.compile(r"(?:[0-9a-f]{4}\.){2}[0-9a-f]{4}", re.IGNORECASE)
-ANSWER = ("Total entries displayed:", "Capability codes", "Device ID")
+ANSWER = ("Total entries displayed:", "Capability codes", "(R)", "(W)", "Device ID")
 KEYS = {
     "chassis": ("Chassis id", "chassis_id"),
     "port": ("Port id", "port_id"),
@@ -28,7 +29,7 @@ KEYS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SwitchNeighbours:
+class SwitchNeighbours(TextFacts):
     """Neighbours by port; a port without any is absent."""
 
     ports: dict[str, tuple[Neighbour, ...]]
@@ -36,11 +37,11 @@ class SwitchNeighbours:
 
 def parse(text: str) -> SwitchNeighbours:
     """Read both forms of `show lldp neighbors detail`; without neighbours, `| json` prints nothing."""
-    fields = read_object(text)
+    fields, lines = read_object(text), Lines(text)
     ports: dict[str, tuple[Neighbour, ...]] = {}
-    for port, neighbour in _of_json(fields) if fields else _of_text(text):
+    for port, neighbour in _of_json(fields) if fields else _of_text(lines):
         ports[port] = (*ports.get(port, ()), neighbour)
-    return SwitchNeighbours(ports=ports)
+    return SwitchNeighbours(ports=ports, not_understood=lines.not_understood)
 
 
 def _of_json(fields: Fields) -> Iterator[tuple[str, Neighbour]]:
@@ -49,12 +50,12 @@ def _of_json(fields: Fields) -> Iterator[tuple[str, Neighbour]]:
         yield port_name(require(row, "l_port_id")), _neighbour(values)
 
 
-def _of_text(text: str) -> Iterator[tuple[str, Neighbour]]:
+def _of_text(lines: Lines) -> Iterator[tuple[str, Neighbour]]:
     """Split at `Chassis id:`, the first line of each neighbour; descriptions may have several lines."""
     names = {label: name for name, (label, _) in KEYS.items()}
     values: dict[str, str] = {}
     is_answer = False
-    for line in map(str.strip, text.splitlines()):
+    for line in content(lines):
         match = FIELD.fullmatch(line)
         if line.startswith(ANSWER):
             is_answer = True
@@ -64,10 +65,12 @@ def _of_text(text: str) -> Iterator[tuple[str, Neighbour]]:
             values = {"chassis": match[2].strip()}
         elif match and match[1] in names and values and match[2].strip().lower() not in NO_VALUE:
             values.setdefault(names[match[1]], match[2].strip())
+        elif not values:
+            lines.unknown(line)
     if values:
         yield _local_port(values), _neighbour(values)
-    elif text.strip() and not is_answer:
-        raise ParseError("expected LLDP neighbours", line=text.strip()[:80])
+    elif not is_answer:
+        lines.require_known("expected LLDP neighbours")
 
 
 def _local_port(values: dict[str, str]) -> str:

@@ -8,13 +8,15 @@ from dataclasses import dataclass
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
+from railbed.parsing.lines import Lines, TextFacts
 from railbed.parsing.nexus.answer import content, port_name, read_object, require, rows, value_of
 from railbed.parsing.text import Fields, integer
 
 ROW = re.compile(
     r"[*G+~CRO() ]*+(?P<vlan>\d+|-)\s+(?P<address>(?:[0-9a-f]{4}\.){2}[0-9a-f]{4})\s+(?P<type>\w+)\s+(?P<rest>\S.*)"
 )
-HEADING = ("Legend:", "* -", "age -", "(T) -", "VLAN ", "Note:", "--", "Total MAC")
+FLAGS = re.compile(r"\S+\s+[TF~]\s+[TF~]\s+(?P<port>\S.*)")
+HEADING = ("Legend:", "* -", "age -", "(T) -", "VLAN ", "VLAN/BD ", "Use the 'hardware-age'", "--", "Total MAC", "MAC ")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +32,7 @@ class MacEntry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MacTable:
+class MacTable(TextFacts):
     """The MAC address table of a switch."""
 
     entries: tuple[MacEntry, ...]
@@ -38,8 +40,10 @@ class MacTable:
 
 def parse(text: str) -> MacTable:
     """Read both forms; for an empty table, `| json` prints nothing."""
-    fields = read_object(text)
-    return MacTable(entries=tuple(_of_json(fields) if fields else _of_text(text)))
+    fields, lines = read_object(text), Lines(text)
+    entries = tuple(_of_json(fields) if fields else _of_text(lines))
+    lines.require_known("no table of MAC addresses")
+    return MacTable(entries=entries, not_understood=lines.not_understood)
 
 
 def _of_json(fields: Fields) -> Iterator[MacEntry]:
@@ -53,23 +57,24 @@ def _of_json(fields: Fields) -> Iterator[MacEntry]:
         )
 
 
-def _of_text(text: str) -> Iterator[MacEntry]:
-    is_table = False
-    for line in map(str.strip, content(text)):
+def _of_text(lines: Lines) -> Iterator[MacEntry]:
+    for line in content(lines):
         match = ROW.fullmatch(line)
         if match:
             yield MacEntry(
                 address=_address(match["address"]),
                 vlan=None if match["vlan"] == "-" else integer(match["vlan"]),
-                port=port_name(match["rest"].split()[-1]),
+                port=_port(match["rest"]),
                 learned=match["type"] == "dynamic",
             )
-        elif line.startswith(HEADING):
-            is_table = True
-        else:
-            raise ParseError("expected a MAC address", line=line)
-    if text.strip() and not is_table:
-        raise ParseError("no table of MAC addresses", line=text.strip()[:80])
+        elif not line.startswith(HEADING):
+            lines.unknown(line)
+
+
+def _port(cells: str) -> str:
+    """Return the port after age, security and notification; some ports are several words, as `vPC Peer-Link`."""
+    match = FLAGS.fullmatch(cells)
+    return port_name(match["port"] if match else cells.rsplit(maxsplit=1)[-1])
 
 
 def _address(text: str) -> str:

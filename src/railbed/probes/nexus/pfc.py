@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
+from railbed.parsing.lines import Lines, TextFacts
 from railbed.parsing.nexus.answer import bitmap, content, count, port_name, read_object, require, rows
 from railbed.parsing.text import Fields, integer
 
@@ -32,7 +33,7 @@ class PortPfc:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SwitchPfc:
+class SwitchPfc(TextFacts):
     """PFC by port, internal ports (`ii1/1/1`) included."""
 
     ports: dict[str, PortPfc]
@@ -40,11 +41,10 @@ class SwitchPfc:
 
 def parse(text: str) -> SwitchPfc:
     """Read both forms. The bitmap is hexadecimal."""
-    fields = read_object(text)
-    ports = dict(_of_json(fields) if fields else _of_text(text))
-    if not ports:
-        raise ParseError("no port", line=text.strip()[:80])
-    return SwitchPfc(ports=ports)
+    fields, lines = read_object(text), Lines(text)
+    ports = dict(_of_json(fields) if fields else _of_text(lines))
+    lines.require(ports, "no port")
+    return SwitchPfc(ports=ports, not_understood=lines.not_understood)
 
 
 def _of_json(fields: Fields) -> Iterator[tuple[str, PortPfc]]:
@@ -60,14 +60,15 @@ def _of_json(fields: Fields) -> Iterator[tuple[str, PortPfc]]:
             )
 
 
-def _of_text(text: str) -> Iterator[tuple[str, PortPfc]]:
-    for line in map(str.strip, content(text)):
+def _of_text(lines: Lines) -> Iterator[tuple[str, PortPfc]]:
+    for line in content(lines):
         match = ROW.fullmatch(line)
         if match:
             name, mode, state, bits, received, sent = match.groups()
-            yield port_name(name), _port(mode, state, bits, integer(received), integer(sent))
+            with lines.reading(line):
+                yield port_name(name), _port(mode, state, bits, integer(received), integer(sent))
         elif not line.startswith(HEADER):
-            raise ParseError("expected the PFC state of a port", line=line)
+            lines.unknown(line)
 
 
 def _port(mode: str, state: str, bits: str | None, received: int, sent: int) -> PortPfc:

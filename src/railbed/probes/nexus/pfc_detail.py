@@ -8,12 +8,14 @@ from dataclasses import dataclass
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
-from railbed.parsing.nexus.answer import content, port_name
+from railbed.parsing.lines import Lines, TextFacts
+from railbed.parsing.nexus.answer import PORT_NAME, content, port_name
 from railbed.parsing.text import integer
 
-PORT = re.compile(r"(\S+):")
+PORT = re.compile(rf"({PORT_NAME.pattern}):?")
 COUNTS = re.compile(r"(Rx|Tx)\s*+\|(.*)")
-KNOWN = ("Admin Mode:", "Oper Mode:", "VL bitmap:", "Total Rx PFC Frames:", "Total Tx PFC Frames:", "|  Priority")
+FIRST = "Admin Mode:"
+KNOWN = ("Oper Mode:", "VL bitmap:", "Total Rx PFC Frames:", "Total Tx PFC Frames:", "|  Priority")
 PRIORITIES = 8
 
 
@@ -26,7 +28,7 @@ class PriorityFrames:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SwitchPfcDetail:
+class SwitchPfcDetail(TextFacts):
     """Pause frames by port."""
 
     ports: dict[str, PriorityFrames]
@@ -34,23 +36,28 @@ class SwitchPfcDetail:
 
 def parse(text: str) -> SwitchPfcDetail:
     """Read the text form; NX-OS has no JSON for this command."""
-    ports = dict(_ports(text))
-    if not ports:
-        raise ParseError("no port", line=text.strip()[:80])
-    return SwitchPfcDetail(ports=ports)
+    lines = Lines(text)
+    ports = dict(_ports(lines))
+    lines.require(ports, "no port")
+    return SwitchPfcDetail(ports=ports, not_understood=lines.not_understood)
 
 
-def _ports(text: str) -> Iterator[tuple[str, PriorityFrames]]:
+def _ports(lines: Lines) -> Iterator[tuple[str, PriorityFrames]]:
     name, counts = "", dict[str, tuple[int, ...]]()
-    for line in map(str.strip, content(text)):
+    is_begun = False
+    for line in content(lines):
         if port := PORT.fullmatch(line):
-            name, counts = port[1], {}
-        elif match := COUNTS.fullmatch(line):
-            counts[match[1]] = _counts(match[2])
-            if len(counts) == 2 and name:
-                yield port_name(name), PriorityFrames(received=counts["Rx"], sent=counts["Tx"])
+            name, counts, is_begun = port[1], {}, False
+        elif (match := COUNTS.fullmatch(line)) and name and match[1] not in counts:
+            with lines.reading(line):
+                counts[match[1]] = _counts(match[2])
+                if len(counts) == 2:
+                    yield port_name(name), PriorityFrames(received=counts["Rx"], sent=counts["Tx"])
+        elif line.startswith(FIRST):
+            # At the second, the name of another port was not recognised.
+            name, is_begun = "" if is_begun else name, True
         elif not line.startswith(KNOWN):
-            raise ParseError("expected the pause frames of a port", line=line)
+            lines.unknown(line)
 
 
 def _counts(cells: str) -> tuple[int, ...]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from railbed.errors import ParseError
 from railbed.model.probe import Probe
+from railbed.parsing.lines import Lines, TextFacts
 from railbed.parsing.nexus.policies import attachments_of_text
 from railbed.parsing.nexus.qos import PolicyMap
 
@@ -19,7 +19,7 @@ class PortPolicies:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InterfacePolicies:
+class InterfacePolicies(TextFacts):
     """Policies by port."""
 
     ports: dict[str, PortPolicies]
@@ -28,13 +28,16 @@ class InterfacePolicies:
 def parse(text: str) -> InterfacePolicies:
     """Read the text form; NX-OS has no JSON for this command."""
     ports: dict[str, dict[str, PolicyMap]] = {}
-    for attachment in attachments_of_text(text):
-        if not attachment.port:
-            raise ParseError("a policy without a port", line=attachment.policy.name)
-        ports.setdefault(attachment.port, {})[f"{attachment.policy.type} {attachment.direction}"] = attachment.policy
-    if not ports:
-        raise ParseError("no port with a policy", line=text.strip()[:80])
-    return InterfacePolicies(ports={name: PortPolicies(policies=policies) for name, policies in ports.items()})
+    lines = Lines(text)
+    for attachment in attachments_of_text(lines):
+        if attachment.port:
+            place = f"{attachment.policy.type} {attachment.direction}"
+            ports.setdefault(attachment.port, {})[place] = attachment.policy
+    lines.require(ports, "no port with a policy")
+    return InterfacePolicies(
+        ports={name: PortPolicies(policies=policies) for name, policies in ports.items()},
+        not_understood=lines.not_understood,
+    )
 
 
 PROBE = Probe(

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from railbed.errors import ParseError
 from railbed.model.probe import Probe
+from railbed.parsing.lines import Lines, TextFacts
 from railbed.parsing.nexus.answer import read_object
 from railbed.parsing.nexus.policies import attachments_of_json, attachments_of_text
 from railbed.parsing.nexus.qos import PolicyMap
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Policies:
+class Policies(TextFacts):
     """The policies that exist, built-in ones included, whether in force or not."""
 
     policies: tuple[PolicyMap, ...]
@@ -20,11 +20,11 @@ class Policies:
 
 def parse(text: str) -> Policies:
     """Read both forms."""
-    fields = read_object(text)
-    attachments = attachments_of_json(fields) if fields else attachments_of_text(text)
-    if not attachments:
-        raise ParseError("no policy, not even a built-in one", line=text.strip()[:80])
-    return Policies(policies=tuple(attachment.policy for attachment in attachments))
+    fields, lines = read_object(text), Lines(text)
+    attachments = attachments_of_json(fields) if fields else attachments_of_text(lines)
+    lines.require(attachments, "no policy, not even a built-in one")
+    policies = tuple(attachment.policy for attachment in attachments)
+    return Policies(policies=policies, not_understood=lines.not_understood)
 
 
 PROBE = Probe(

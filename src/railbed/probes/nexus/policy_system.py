@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from railbed.errors import ParseError
 from railbed.model.probe import Probe
+from railbed.parsing.lines import Lines, TextFacts
 from railbed.parsing.nexus.answer import read_object
 from railbed.parsing.nexus.policies import Attachment, attachments_of_json, attachments_of_text
 from railbed.parsing.nexus.qos import PolicyMap
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SystemPolicies:
+class SystemPolicies(TextFacts):
     """The policies in force on ports without their own, including the switch's defaults."""
 
     network_qos: PolicyMap | None = None
@@ -24,15 +24,15 @@ class SystemPolicies:
 
 def parse(text: str) -> SystemPolicies:
     """Read both forms."""
-    fields = read_object(text)
-    attachments = attachments_of_json(fields) if fields else attachments_of_text(text)
-    if not attachments:
-        raise ParseError("no policy, not even a default", line=text.strip()[:80])
+    fields, lines = read_object(text), Lines(text)
+    attachments = attachments_of_json(fields) if fields else attachments_of_text(lines)
+    lines.require(attachments, "no policy, not even a default")
     return SystemPolicies(
         network_qos=_policy(attachments, "network-qos", ""),
         qos_input=_policy(attachments, "qos", "input"),
         queuing_input=_policy(attachments, "queuing", "input"),
         queuing_output=_policy(attachments, "queuing", "output"),
+        not_understood=lines.not_understood,
     )
 
 

@@ -6,18 +6,17 @@ scale up to 9.2 (`WRED & Tail Drop`), cloud scale since 9.3 (`WRED/AFD & Tail Dr
 
 from __future__ import annotations
 
-from railbed.errors import ParseError
 from railbed.model.probe import Probe
+from railbed.parsing.lines import Lines
 from railbed.parsing.nexus.answer import read_object
 from railbed.parsing.nexus.queuing import SwitchQueues, queues_of_json, queues_of_text
 
 
 def parse(text: str) -> SwitchQueues:
     """Read both forms."""
-    fields = read_object(text)
-    queues = queues_of_json(fields) if fields else queues_of_text(text)
-    if not queues.ports:
-        raise ParseError("no port", line=text.strip()[:80])
+    fields, lines = read_object(text), Lines(text)
+    queues = queues_of_json(fields) if fields else queues_of_text(lines)
+    lines.require(queues.ports, "no port")
     return queues
 
 

@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from railbed.errors import ParseError
 from railbed.model.probe import Probe
-from railbed.parsing.nexus.answer import port_name
+from railbed.parsing.lines import Lines, TextFacts
+from railbed.parsing.nexus.answer import port_names
 from railbed.parsing.nexus.interruption import SYSTEM, InForce
-from railbed.parsing.nexus.policies import configured_policies
-from railbed.parsing.nexus.qos import CLASS_MAP, TYPES, ClassMap, PolicyMap, policy_type
+from railbed.parsing.nexus.policies import configured_policy
+from railbed.parsing.nexus.qos import CLASS_MAP, POLICY_MAP, TYPES, ClassMap, PolicyMap, match_of, policy_type
 
 COMMANDS = (
     "show running-config ipqos",
@@ -22,8 +22,18 @@ SERVICE_POLICY = re.compile(
     r"service-policy type (?P<place>qos input|queuing input|queuing output|network-qos) (?P<name>\S++)(?: .*)?"
 )
 PLAIN_SERVICE_POLICY = re.compile(r"service-policy input (?P<name>\S+)")
-INTERFACE = re.compile(r"interface (?P<name>\S+)", re.IGNORECASE)
-MODE = re.compile(r"priority-flow-control mode (?P<mode>on|off|auto)(?: .*)?")
+INTERFACE = re.compile(r"interface (?P<names>[A-Za-z-]+\d.*)", re.IGNORECASE)
+COMMAND = re.compile(r"(?:[a-z][a-z0-9-]*+|\d++)(?: .*)?")
+"""A line of a configuration, as opposed to a banner."""
+HEAD = re.compile(r"(?:version|class-map|policy-map|system qos|interface|hostname|feature|priority-flow-control)\b")
+WITH_LINES = re.compile(r"class-map|policy-map|system qos|interface")
+BELOW = re.compile(
+    r"class |match |set |mtu |pause|bandwidth |priority|random-detect|service-policy|description|queue-limit|shape |no "
+    r"|police |switchport|ip |shutdown|speed |channel-group"
+)
+"""How lines begin that belong to the section before them, where the indents were lost."""
+OF_QOS = re.compile(r"(?:no )?(?:priority-flow-control|service-policy)\b")
+MODE = re.compile(r"priority-flow-control mode (?P<mode>on|off|auto)\b.*")
 WATCHDOG = re.compile(r"(?P<no>no )?priority-flow-control watch-dog-interval(?: (?P<state>on|off))?(?: .*)?")
 
 
@@ -39,7 +49,7 @@ class PortQos:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunningQos:
+class RunningQos(TextFacts):
     """The QoS configuration of a switch."""
 
     watchdog: bool | None = None
@@ -72,52 +82,72 @@ class RunningQos:
 
 def parse(text: str) -> RunningQos:
     """Read sections of a running configuration; those that are not about QoS are skipped."""
-    sections = list(_sections(text))
-    if not sections and "!Command: show running-config" not in text:
-        raise ParseError("not a configuration", line=text.strip()[:80])
-    global_lines = [head for head, _ in sections]
+    lines = Lines(text)
+    sections = list(_sections(lines))
+    is_configuration = "!Command: show running-config" in text or any(map(HEAD.match, (head for head, _ in sections)))
+    lines.require(is_configuration, "not a configuration")
     return RunningQos(
-        watchdog=_watchdog(global_lines),
-        class_maps=tuple(_class_maps(sections)),
-        policies=tuple(configured_policies(iter(sections))),
-        system={place: name for head, lines in sections if head == "system qos" for place, name in _policies(lines)},
-        ports={
-            port_name(match["name"]): PortQos(
-                mode=_mode(lines), watchdog=_watchdog(lines), policies=dict(_policies(lines))
-            )
-            for head, lines in sections
-            if (match := INTERFACE.fullmatch(head))
-            and any("priority-flow" in line or "service-policy" in line for line in lines)
-        },
+        watchdog=_watchdog([head for head, _ in sections]),
+        class_maps=tuple(_class_maps(sections, lines)),
+        policies=tuple(
+            configured_policy(match, below, lines)
+            for head, below in sections
+            if (match := POLICY_MAP.fullmatch(head)) and (match["type"] or "qos") in TYPES
+        ),
+        system={place: name for head, below in sections if head == "system qos" for place, name in _policies(below)},
+        ports={name: _port(below) for name, below in _ports(sections, lines).items() if any(map(OF_QOS.match, below))},
+        not_understood=lines.not_understood,
     )
 
 
-def _sections(text: str) -> Iterator[tuple[str, list[str]]]:
-    """Yield the lines that are not indented, each with the lines below it."""
-    head, lines = "", list[str]()
-    for line in text.splitlines():
-        if not line.strip() or line.startswith("!"):
-            continue
-        if not line.startswith(" "):
-            if head:
-                yield head, lines
-            head, lines = " ".join(line.split()), []
-        elif not head:
-            raise ParseError("an indented line without a section", line=line)
+def _sections(lines: Lines) -> Iterator[tuple[str, list[str]]]:
+    """Yield the lines that are not indented, each with the lines below it; some people save them without indents."""
+    shown = [line for line in lines if not line.startswith("!")]
+    is_flat = not any(line.startswith(" ") for line in shown)
+    head, below = "", list[str]()
+    for line in shown:
+        words = " ".join(line.split())
+        if not COMMAND.fullmatch(words) or (line.startswith(" ") and not head):
+            lines.unknown(line)
+        elif line.startswith(" ") or (is_flat and WITH_LINES.match(head) and BELOW.match(words)):
+            below.append(words)
         else:
-            lines.append(" ".join(line.split()))
+            if head:
+                yield head, below
+            head, below = words, []
     if head:
-        yield head, lines
+        yield head, below
 
 
-def _class_maps(sections: list[tuple[str, list[str]]]) -> Iterator[ClassMap]:
-    for head, lines in sections:
+def _class_maps(sections: list[tuple[str, list[str]]], lines: Lines) -> Iterator[ClassMap]:
+    for head, below in sections:
         match = CLASS_MAP.fullmatch(head)
         if match and (match["type"] or "qos") in TYPES:
             kind = policy_type(match["type"])
             mode = (match["match"] or "").strip() or ("match-all" if kind == "qos" else "match-any")
-            matches = tuple(line.removeprefix("match ") for line in lines if line.startswith("match "))
-            yield ClassMap(type=kind, name=match["name"], match_all=mode == "match-all", matches=matches)
+            matches = list[str]()
+            for line in below:
+                with lines.reading(line):
+                    if line.startswith("match "):
+                        matches.append(match_of(line))
+                    elif not line.startswith("description "):
+                        lines.unknown(line)
+            yield ClassMap(type=kind, name=match["name"], match_all=mode == "match-all", matches=tuple(matches))
+
+
+def _ports(sections: list[tuple[str, list[str]]], lines: Lines) -> dict[str, list[str]]:
+    """Return the lines of each port; a section may be about a range of ports."""
+    ports: dict[str, list[str]] = {}
+    for head, below in sections:
+        if match := INTERFACE.fullmatch(head):
+            with lines.reading(head):
+                for name in port_names(match["names"]):
+                    ports.setdefault(name, []).extend(below)
+    return ports
+
+
+def _port(lines: list[str]) -> PortQos:
+    return PortQos(mode=_mode(lines), watchdog=_watchdog(lines), policies=dict(_policies(lines)))
 
 
 def _policies(lines: list[str]) -> Iterator[tuple[str, str]]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
+from railbed.parsing.lines import Lines, TextFacts
 from railbed.parsing.nexus.answer import read_object, value_of
 from railbed.parsing.text import Fields
 
@@ -14,11 +15,18 @@ RELEASE = re.compile(r"\s*(?:NXOS|system):\s+version (\S+)")
 CHASSIS = re.compile(r"\s*cisco (\S.*)")
 SERIAL = re.compile(r"\s*Processor Board ID (\S+)")
 NAME = re.compile(r"\s*Device name: (\S+)")
+PATTERNS = {"release": RELEASE, "chassis": CHASSIS, "serial": SERIAL, "hostname": NAME}
+TITLE = "Software"
+"""Everything above this title is a banner."""
+KNOWN = re.compile(
+    r"(?:Software|Hardware|plugin|Intel|Kernel uptime|Last reset|Core Plugin|Device name)\b", re.IGNORECASE
+)
+"""How the lines of `show version` without a colon begin that are not facts here."""
 NEXUS_5000 = re.compile(r"Nexus ?[56]\d|N[56]K-", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Version:
+class Version(TextFacts):
     """The identity of a switch."""
 
     release: str
@@ -37,7 +45,7 @@ class Version:
 def parse(text: str) -> Version:
     """Read both forms."""
     fields = read_object(text)
-    return _of_json(fields) if fields else _of_text(text)
+    return _of_json(fields) if fields else _of_text(Lines(text))
 
 
 def _of_json(fields: Fields) -> Version:
@@ -54,20 +62,22 @@ def _of_json(fields: Fields) -> Version:
     )
 
 
-def _of_text(text: str) -> Version:
+def _of_text(lines: Lines) -> Version:
     values: dict[str, str] = {}
-    for line in text.splitlines():
-        for key, pattern in (("release", RELEASE), ("chassis", CHASSIS), ("serial", SERIAL), ("hostname", NAME)):
-            match = pattern.match(line)
-            if match and key not in values:
-                values[key] = match[1].strip()
-    if "release" not in values or "chassis" not in values:
-        raise ParseError("no release or no chassis", line=text.strip()[:80])
+    is_banner = True
+    for line in lines:
+        read = {key: match[1].strip() for key, pattern in PATTERNS.items() if (match := pattern.match(line))}
+        values = read | values
+        is_banner = is_banner and line.strip() != TITLE
+        if not read and not is_banner and ":" not in line and not KNOWN.match(line.strip()):
+            lines.unknown(line)
+    lines.require("release" in values and "chassis" in values, "no release or no chassis")
     return Version(
         release=values["release"],
         chassis=values["chassis"],
         hostname=values.get("hostname"),
         serial=values.get("serial"),
+        not_understood=lines.not_understood,
     )
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from railbed.errors import ParseError
 from railbed.model.probe import Probe
+from railbed.parsing.lines import Lines, TextFacts
 from railbed.parsing.nexus.answer import content, port_name, read_object, require, rows, value_of
 from railbed.parsing.text import Fields, integer
 
@@ -26,7 +26,7 @@ class Vlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Vlans:
+class Vlans(TextFacts):
     """The VLANs of a switch."""
 
     vlans: tuple[Vlan, ...]
@@ -34,11 +34,10 @@ class Vlans:
 
 def parse(text: str) -> Vlans:
     """Read both forms, of `show vlan` and of `show vlan brief`."""
-    fields = read_object(text)
-    vlans = tuple(_of_json(fields) if fields else _of_text(text))
-    if not vlans:
-        raise ParseError("no VLAN, not even the first", line=text.strip()[:80])
-    return Vlans(vlans=vlans)
+    fields, lines = read_object(text), Lines(text)
+    vlans = tuple(_of_json(fields) if fields else _of_text(lines))
+    lines.require(vlans, "no VLAN, not even the first")
+    return Vlans(vlans=vlans, not_understood=lines.not_understood)
 
 
 def _of_json(fields: Fields) -> Iterator[Vlan]:
@@ -51,9 +50,9 @@ def _of_json(fields: Fields) -> Iterator[Vlan]:
         )
 
 
-def _of_text(text: str) -> Iterator[Vlan]:
+def _of_text(lines: Lines) -> Iterator[Vlan]:
     vlan: Vlan | None = None
-    for line in map(str.strip, content(text)):
+    for line in content(lines):
         if line.startswith("VLAN Type"):
             break
         if begun := _vlan(line):
@@ -63,7 +62,7 @@ def _of_text(text: str) -> Iterator[Vlan]:
         elif vlan and line.startswith(("Eth", "Po", "po", "mgmt", "ii")):
             vlan = replace(vlan, ports=(*vlan.ports, *_ports(line)))
         elif not line.startswith(HEADING):
-            raise ParseError("expected a VLAN", line=line)
+            lines.unknown(line)
     if vlan:
         yield vlan
 

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from railbed.errors import ParseError
 from railbed.model.probe import Probe
+from railbed.parsing.lines import Lines, TextFacts
 from railbed.parsing.nexus.answer import content, count, port_name, read_object, require, rows, value_of
 from railbed.parsing.text import Fields, integer
 
@@ -51,7 +51,7 @@ class WatchedPort:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PortWatchdog:
+class PortWatchdog(TextFacts):
     """The watchdog by port."""
 
     enabled: bool | None = None
@@ -61,10 +61,9 @@ class PortWatchdog:
 
 def parse(text: str) -> PortWatchdog:
     """Read both forms, with and without `detail`'s statistics."""
-    fields = read_object(text)
-    watchdog = _of_json(fields) if fields else _of_text(text)
-    if not watchdog.ports:
-        raise ParseError("no port", line=text.strip()[:80])
+    fields, lines = read_object(text), Lines(text)
+    watchdog = _of_json(fields) if fields else _of_text(lines)
+    lines.require(watchdog.ports, "no port")
     return watchdog
 
 
@@ -92,12 +91,12 @@ def _queue(group: Fields) -> WatchedQueue:
     return WatchedQueue(state=(value_of(group, "eq-qosgrp-state") or "active").lower(), counters=counters)
 
 
-def _of_text(text: str) -> PortWatchdog:
+def _of_text(lines: Lines) -> PortWatchdog:
     enabled: bool | None = None
     ports: dict[str, WatchedPort] = {}
     groups: dict[str, WatchedQueue] = {}
     counters: dict[str, int] = {}
-    for line in map(str.strip, content(text)):
+    for line in content(lines):
         if port := PORT.fullmatch(line):
             groups, counters = {}, {}
             ports[port_name(port[1])] = WatchedPort(enabled=port[2].lower() == "enabled", queues=groups)
@@ -109,8 +108,8 @@ def _of_text(text: str) -> PortWatchdog:
         elif match := GLOBAL.fullmatch(line):
             enabled = match[1].lower() == "enabled"
         elif not line.startswith(IGNORED):
-            raise ParseError("expected the watchdog of a port", line=line)
-    return PortWatchdog(enabled=enabled, ports=ports)
+            lines.unknown(line)
+    return PortWatchdog(enabled=enabled, ports=ports, not_understood=lines.not_understood)
 
 
 def _counter(label: str, value: str) -> Iterator[tuple[str, int]]:
