@@ -19,7 +19,7 @@ def fill_in(text: str, cluster: Cluster, subject: str) -> str:
     node = cluster.nodes.get(name)
     if node is None:
         return text
-    ports = [port for port in node.ports if port.netdev == netdev or not netdev]
+    ports = [port for port in node.rdma_ports if port.netdev == netdev] if netdev else node.ports
     values = _of_node(cluster, node) | (_of_port(cluster, ports[0]) if len(ports) == 1 else {})
     return PLACEHOLDER.sub(lambda match: values.get(match[0], match[0]), text)
 
@@ -30,9 +30,9 @@ def _of_node(cluster: Cluster, node: Node) -> dict[str, str]:
 
 
 def _of_port(cluster: Cluster, port: Port) -> dict[str, str]:
-    values = {"IF": shlex.quote(port.netdev)}
+    values = {} if port.is_hca else {"IF": shlex.quote(port.netdev)}
     if port.rdma:
         values["DEVICE"] = port.rdma
-    if subnet := cluster.rails[port.rail].subnet:
+    if (subnet := cluster.rails[port.rail].subnet) and not port.is_hca:
         values |= {"ADDRESS/PREFIX": f"{port.address}/{subnet.prefixlen}", "SUBNET": str(subnet)}
     return values

@@ -20,7 +20,7 @@ def for_each_card(cluster: Cluster, device: str, tools: Iterable[str], arguments
 
     What is printed for a port follows `==> ADDRESS/PORT <==`.
     """
-    ports = sorted({_name(port) for port in cluster.nodes[device].ports if port.rdma})
+    ports = sorted({_name(port) for port in cluster.nodes[device].rdma_ports if port.rdma})
     if not ports:
         return ""
     chosen = " || ".join(f"command -v {tool}" for tool in tools)

@@ -19,7 +19,7 @@ NOT_SUPPORTED = re.compile(
 )
 """What ethtool prints if a driver does not support a query: a fact about the driver, not a parse error."""
 
-TITLE = re.compile(r"^(Settings|Pause parameters|Features|Offload parameters) for (?P<name>\S+):\s*$")
+TITLE = re.compile(r"^(Settings|Pause parameters|Features|Offload parameters|FEC parameters) for (?P<name>\S+):\s*$")
 
 
 def for_each_interface(command: str) -> str:

@@ -6,15 +6,15 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from railbed.errors import ParseError
 from railbed.model.probe import Probe
-from railbed.parsing.lines import Lines
-from railbed.parsing.ports import for_each_interface
+from railbed.parsing.lines import Lines, TextFacts
+from railbed.parsing.ports import answers, for_each_interface
 from railbed.parsing.text import Fields, integer, json_list
 
 CONFIGURED = re.compile(r"(?:Supported/)?Configured FEC encodings?:(.*)")
 ACTIVE = re.compile(r"Active FEC encodings?:(.*)")
-TITLE = re.compile(r"FEC parameters for (\S+):")
+NOT_NEEDED = re.compile(r"FEC parameters for \S+:|Statistics:|Lane \d{1,3}:.*|fec_symbols?_err_\w+:.*", re.ASCII)
+"""Titles, and counters of lanes and in histograms."""
 COUNTER = re.compile(r"(corrected_blocks|uncorrectable_blocks|corrected_bits):\s*(\d+)\b.*", re.ASCII)
 
 
@@ -31,7 +31,7 @@ class FecSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fec:
+class Fec(TextFacts):
     """FEC by interface."""
 
     interfaces: dict[str, FecSettings]
@@ -39,40 +39,26 @@ class Fec:
 
 def parse(text: str) -> Fec:
     """Read the text of one or many interfaces, or ethtool's JSON; histograms and lanes are not needed."""
-    if text.lstrip().startswith("["):
-        return Fec(interfaces=dict(_of_json(text)))
-    if not text.strip():
-        raise ParseError("nothing was printed")
-    interfaces = {name: _settings(lines) for name, lines in _by_interface(text)}
-    if interfaces.get("") == FecSettings():
-        raise ParseError("no FEC encoding", line=text.strip().split("\n", 1)[0])
-    return Fec(interfaces=interfaces)
+    lines = Lines(text)
+    if lines.json:
+        return Fec(interfaces=dict(_of_json(lines.json)))
+    interfaces = {name: _settings(body, lines) for name, body in answers(lines)}
+    lines.require_known("no FEC encoding")
+    return Fec(interfaces=interfaces, not_understood=lines.not_understood)
 
 
-def _by_interface(text: str) -> Iterator[tuple[str, list[str]]]:
-    """Yield each interface with its lines; saved without our header, a title names it."""
-    for section, part in Lines(text).sections():
-        body, name, lines = part.text, section, list[str]()
-        for line in map(str.strip, body.split("\n")):
-            if not section and (title := TITLE.fullmatch(line)):
-                if name:
-                    yield name, lines
-                name, lines = title[1], []
-            else:
-                lines.append(line)
-        yield name, lines
-
-
-def _settings(lines: list[str]) -> FecSettings:
+def _settings(body: list[str], lines: Lines) -> FecSettings:
     encodings: dict[str, tuple[str, ...]] = {}
     counters: dict[str, int] = {}
-    for line in lines:
+    for line in map(str.strip, body):
         if match := CONFIGURED.fullmatch(line):
             encodings["configured"] = tuple(match[1].split())
         elif match := ACTIVE.fullmatch(line):
             encodings["active"] = tuple(match[1].split())
         elif match := COUNTER.fullmatch(line):
             counters[match[1]] = integer(match[2])
+        elif not NOT_NEEDED.fullmatch(line):
+            lines.unknown(line)
     return FecSettings(
         configured=encodings.get("configured", ()),
         active=encodings.get("active", ()),

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from railbed.errors import ParseError
 from railbed.model.cluster import Cluster
 from railbed.model.probe import Probe
-from railbed.parsing.lines import Lines
+from railbed.parsing.lines import Lines, TextFacts
 from railbed.parsing.optics import OpticalModule, dbm_of, lanes_of, power_in_dbm
-from railbed.parsing.text import SECTION
+from railbed.parsing.ports import NOT_SUPPORTED, key_and_value
 
 CHANNEL = re.compile(r"channel (\d{1,2})\)", re.ASCII)
 AMPERE = re.compile(r"(\d{1,6}(?:\.\d{1,6})?) mA", re.ASCII)
@@ -36,7 +36,7 @@ MAX_LANES = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PluggedModules:
+class PluggedModules(TextFacts):
     """PluggedModules by interface; an interface without one, or whose driver does not read it, is absent."""
 
     interfaces: dict[str, OpticalModule]
@@ -76,21 +76,25 @@ class _Draft:
 
 
 def parse(text: str) -> PluggedModules:
-    """Read the text or JSON of one or many modules; unknown lines are other properties of a module."""
-    if text.lstrip().startswith(("[", "{")):
-        return PluggedModules(interfaces=_of_json(text))
+    """Read the text or JSON of one or many modules; most `name : value` lines are properties that do not matter."""
+    lines = Lines(text)
+    if lines.json:
+        return PluggedModules(interfaces=_of_json(lines.json))
+    parts = list(lines.sections())
     interfaces = {}
-    for name, lines in Lines(text).sections() if text.strip() else ():
-        body = lines.text
+    for name, part in parts:
         draft = _Draft()
-        for line in body.split("\n"):
-            key, _, value = line.partition(":")
-            _add(draft, key.strip().lower(), value.strip())
+        for line in part:
+            if NOT_SUPPORTED.match(line.strip()):
+                continue
+            with part.reading(line):
+                key, value = key_and_value(line)
+                _add(draft, key.lower(), value)
         if draft.is_module:
             interfaces[name] = draft.module()
-    if text.strip() and not interfaces and not SECTION.search(text):
-        raise ParseError("no property of a module", line=text.strip().split("\n", 1)[0])
-    return PluggedModules(interfaces=interfaces)
+    is_ours = any(name for name, _ in parts)
+    lines.require(interfaces or is_ours or not text.strip(), "no property of a module")
+    return PluggedModules(interfaces=interfaces, not_understood=lines.not_understood)
 
 
 def _add(draft: _Draft, key: str, value: str) -> None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from railbed.errors import ParseError
 from railbed.model.probe import Probe
-from railbed.parsing.lines import Lines
+from railbed.parsing.lines import Lines, TextFacts
 from railbed.parsing.text import integer
 
 PKEY = re.compile(r"(?:.*/)?([^/:\s]+)/ports/(\d{1,3})/pkeys/\d{1,5}:\s*(0x[0-9a-fA-F]{4})\s*", re.ASCII)
@@ -17,6 +16,8 @@ SMINFO = re.compile(
 )
 FIELD = re.compile(r"(LID|GUID|Priority|SMState)\.{2,}\s*(0x[0-9a-fA-F]{1,16}|\d{1,10})\b.*", re.ASCII)
 RECORD = "SMInfoRecord dump"
+NOT_NEEDED = re.compile(r"RID|SMInfo dump:|\w++\.{2,}+.*|timeout: failed to run command .*", re.ASCII)
+"""Other fields of records, and a tool that is not installed."""
 FULL_MEMBER = 0x8000
 MASTER, STANDBY = 3, 2
 
@@ -33,7 +34,7 @@ class SubnetManager:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class IbSubnet:
+class IbSubnet(TextFacts):
     """What the InfiniBand ports of a node are part of; empty without such a port."""
 
     pkeys: dict[str, tuple[int, ...]] = field(default_factory=dict)
@@ -45,31 +46,46 @@ class IbSubnet:
 
 
 def parse(text: str) -> IbSubnet:
-    """Read the sections of our command, or the output of sminfo or saquery alone; unknown lines do not matter."""
+    """Read the sections of our command, or the output of sminfo or saquery alone."""
+    lines = Lines(text)
+    parts = list(lines.sections())
     pkeys: dict[str, list[int]] = {}
     masters: dict[str, SubnetManager] = {}
-    records: list[dict[str, str]] = []
-    for name, lines in Lines(text).sections() if text.strip() else ():
-        body = lines.text
-        for line in map(str.strip, body.split("\n")):
+    managers: list[SubnetManager] = []
+    for name, part in parts:
+        records: list[dict[str, str]] = []
+        for line in map(str.strip, part):
             if match := PKEY.fullmatch(line):
                 pkeys.setdefault(f"{match[1]}/{integer(match[2])}", []).append(integer(match[3], base=16))
             elif match := SMINFO.fullmatch(line):
-                manager = SubnetManager(
+                masters[name] = SubnetManager(
                     guid=match[2], lid=integer(match[1]), priority=integer(match[3]), state=integer(match[4])
                 )
-                masters[name] = manager
-            elif line.startswith(RECORD):
-                records.append({})
-            elif records and (match := FIELD.fullmatch(line)):
-                records[-1][match[1]] = match[2]
-    if text.strip() and not (pkeys or masters or records) and "==> " not in text:
-        raise ParseError("no partition key or subnet manager", line=text.strip().split("\n", 1)[0])
+            elif not _add_to_records(records, line):
+                part.unknown(line)
+        managers += (_manager(record) for record in records if "GUID" in record)
+    is_ours = any(name for name, _ in parts)
+    lines.require(pkeys or masters or managers or is_ours or not text.strip(), "no partition key or subnet manager")
     return IbSubnet(
         pkeys={port: tuple(key for key in keys if key) for port, keys in pkeys.items()},
         masters=masters,
-        managers=tuple(_manager(record) for record in records if "GUID" in record),
+        managers=tuple(managers),
+        not_understood=lines.not_understood,
     )
+
+
+def _add_to_records(records: list[dict[str, str]], line: str) -> bool:
+    """Add a line of saquery; a field that a record has already belongs to the next one."""
+    match = FIELD.fullmatch(line)
+    if line.startswith(RECORD):
+        records.append({})
+    elif match and records:
+        if match[1] in records[-1]:
+            records.append({})
+        records[-1][match[1]] = match[2]
+    else:
+        return NOT_NEEDED.fullmatch(line) is not None
+    return True
 
 
 def _manager(record: dict[str, str]) -> SubnetManager:

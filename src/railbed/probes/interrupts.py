@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
-from railbed.parsing.lines import Lines
+from railbed.parsing.lines import Lines, TextFacts
 from railbed.parsing.text import integer
 
 VALUE = re.compile(r"(numa_node|local_cpulist):(.*)", re.ASCII)
@@ -16,6 +16,7 @@ INTERRUPT = re.compile(r"irq:\d{1,7}:([\d,-]*):([\d,-]*)", re.ASCII)
 """Number, the processors it goes to now, and those that it may go to."""
 RANGE = re.compile(r"(\d{1,5})(?:-(\d{1,5}))?", re.ASCII)
 MACHINE = "machine"
+BALANCER = re.compile(r"irqbalance:(running|absent)")
 MOST_PROCESSORS = 8192
 
 
@@ -36,7 +37,7 @@ class CardInterrupts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Interrupts:
+class Interrupts(TextFacts):
     """Interrupts by the PCI address of the card."""
 
     cards: dict[str, CardInterrupts]
@@ -45,33 +46,43 @@ class Interrupts:
 
 
 def parse(text: str) -> Interrupts:
-    """Read a section for each card; unknown lines do not matter."""
+    """Read a section for each card."""
+    lines = Lines(text)
     cards: dict[str, CardInterrupts] = {}
-    balancer = None
-    for name, lines in Lines(text).sections() if text.strip() else ():
-        body = lines.text
-        if name == MACHINE:
-            balancer = "irqbalance:running" in body.split() if "irqbalance:" in body else None
-            continue
-        cards[name] = _card(body)
-    return Interrupts(cards=cards, balancer=balancer)
+    parts = dict(lines.sections()) if text.strip() else {}
+    running = parts[MACHINE].first(BALANCER) if MACHINE in parts else None
+    for name, part in parts.items():
+        card = _card(part) if name != MACHINE else None
+        if card:
+            cards[name] = card
+    lines.require(cards or MACHINE in parts or not text.strip(), "no interrupts of a card")
+    return Interrupts(
+        cards=cards, balancer=running[1] == "running" if running else None, not_understood=lines.not_understood
+    )
 
 
-def _card(body: str) -> CardInterrupts:
-    values: dict[str, str] = {}
+def _card(lines: Lines) -> CardInterrupts | None:
+    node: int | None = None
+    near: set[int] | None = None
     taken: list[list[int]] = []
-    for line in map(str.strip, body.split("\n")):
-        if match := VALUE.fullmatch(line):
-            values[match[1]] = match[2].strip()
-        elif match := INTERRUPT.fullmatch(line):
-            taken.append(_processors(match[1] or match[2]))
-    if not values and not taken:
-        raise ParseError("no interrupts of a card", line=body.strip().split("\n", 1)[0])
-    node, near = values.get("numa_node", ""), set(_processors(values.get("local_cpulist", "")))
+    for line in map(str.strip, lines):
+        with lines.reading(line):
+            if match := VALUE.fullmatch(line):
+                if match[1] == "numa_node":
+                    node = integer(match[2].strip())
+                else:
+                    near = set(_processors(match[2].strip()))
+            elif match := INTERRUPT.fullmatch(line):
+                taken.append(_processors(match[1] or match[2]))
+            else:
+                lines.unknown(line)
+    if node is None and near is None and not taken:
+        return None
+    near = near or set()
     alone = Counter(processors[0] for processors in taken if len(processors) == 1)
     busiest = max(alone, key=lambda processor: (alone[processor], -processor), default=None)
     return CardInterrupts(
-        numa_node=integer(node) if node and not node.startswith("-") else None,
+        numa_node=node if node is not None and node >= 0 else None,
         near=len(near),
         count=len(taken),
         taken_near=sum(1 for processors in taken if not near.isdisjoint(processors)),

@@ -8,7 +8,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
-from railbed.parsing.lines import Lines
+from railbed.parsing.lines import Lines, TextFacts
 from railbed.parsing.text import Fields, json_list, records
 
 EVERYTHING = {"inet": "0.0.0.0/0", "inet6": "::/0"}
@@ -34,7 +34,7 @@ class RoutingRule:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RoutingRules:
+class RoutingRules(TextFacts):
     """All rules of a machine, in the order of their priorities."""
 
     rules: tuple[RoutingRule, ...]
@@ -53,10 +53,11 @@ def parse(text: str) -> RoutingRules:
     """Read one or two `ip -j rule` lists."""
     if not text.strip():
         raise ParseError("nothing was printed")
-    rules = [rule for family, part in Lines(text).sections() for rule in _rules(json_list(part.text), family)]
+    lines = Lines(text)
+    rules = [rule for family, part in lines.sections() for rule in _rules(json_list(part.json or part.text), family)]
     if not rules:
         raise ParseError("no rule, not even that of the table main")
-    return RoutingRules(rules=tuple(sorted(rules, key=lambda rule: rule.priority)))
+    return RoutingRules(rules=tuple(sorted(rules, key=lambda rule: rule.priority)), not_understood=lines.not_understood)
 
 
 def _rules(objects: list[dict[str, object]], family: str) -> Iterator[RoutingRule]:

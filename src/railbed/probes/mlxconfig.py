@@ -6,18 +6,17 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from railbed.errors import ParseError
 from railbed.model.cluster import Cluster
 from railbed.model.probe import Probe
-from railbed.parsing.lines import Lines
+from railbed.parsing.lines import Lines, TextFacts
 from railbed.parsing.mellanox import SECONDS, for_each_card
 
 HEADER = re.compile(r"Configurations:\s+(\S.*)")
-DEVICE = re.compile(r"Device type:\s*(\S+)")
-ADDRESS = re.compile(r"Device:\s*(\S+)")
+DEVICE = re.compile(r"Device(?P<type> type)?:\s*+(?P<value>\S++).*")
 ROW = re.compile(r"(?:\*\s*)?(?:RO\s+)?([A-Z][A-Z0-9_]{2,63}(?:\[[\d.]+\])?)\s+(\S.*)", re.ASCII)
 NUMBER = re.compile(r"\((-?\d{1,19})\)", re.ASCII)
-FAILURE = re.compile(r"-E-\s*(.*)")
+FAILURE = "-E-"
+NOT_NEEDED = re.compile(r"Device #\d{1,4}:|(?:Name|Description):.*|The '\*' shows .*", re.ASCII)
 COLUMNS = {"Default": "default", "Current": "current", "Next": "next"}
 OF_INTEREST = (
     "LINK_TYPE|ROCE_CC|CNP_|PCI_WR_ORDERING|ADVANCED_PCI|MAX_ACC_OUT|SRIOV|NUM_OF_VFS|ATS_ENABLED|RPG_|DCE_TCP|RATE_RED"
@@ -62,7 +61,7 @@ class CardFirmware:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FirmwareSettings:
+class FirmwareSettings(TextFacts):
     """Settings by card and port (`0000:01:00.0/1`), or by what the tool names; none without the tool."""
 
     cards: dict[str, CardFirmware]
@@ -83,32 +82,47 @@ def number_of(value: str | None) -> int | None:
 
 def parse(text: str) -> FirmwareSettings:
     """Read sections of cards, or what a person saved of one; no output means no tool or no card."""
-    cards = {}
-    for name, lines in Lines(text).sections() if text.strip() else ():
-        body = lines.text
-        card = _card(body)
-        if not card.settings and not card.problem:
-            raise ParseError("no firmware setting", line=body.strip().split("\n", 1)[0])
-        address = ADDRESS.search(body)
-        cards[name or (address[1] if address else "")] = card
-    return FirmwareSettings(cards=cards)
+    lines = Lines(text)
+    cards: dict[str, CardFirmware] = {}
+    for name, part in lines.sections():
+        for shown in _by_card(part):
+            address, card = _card(shown, part)
+            if card.settings or card.problem:
+                cards.setdefault(name or address, card)
+    lines.require(cards or not text.strip(), "no firmware setting")
+    return FirmwareSettings(cards=cards, not_understood=lines.not_understood)
 
 
-def _card(body: str) -> CardFirmware:
+def _by_card(lines: Lines) -> Iterator[list[str]]:
+    """Yield the lines of each card: a query without `-d` shows all."""
+    body: list[str] = []
+    for line in map(str.strip, lines):
+        if (shown := DEVICE.fullmatch(line)) and shown["type"]:
+            yield body
+            body = []
+        body.append(line)
+    yield body
+
+
+def _card(body: list[str], lines: Lines) -> tuple[str, CardFirmware]:
+    """Return the address of a card, if it is shown, and its settings."""
     columns = ["next"]
     settings: dict[str, FirmwareSetting] = {}
-    for line in map(str.strip, body.split("\n")):
+    device: dict[str, str] = {}
+    problem = None
+    for line in body:
         if header := HEADER.fullmatch(line):
             columns = [COLUMNS[word] for word in header[1].split() if word in COLUMNS]
-        elif row := ROW.fullmatch(line):
-            values = _cells(row[2])
-            if len(values) == len(columns):
-                settings[row[1]] = FirmwareSetting(**dict(zip(columns, values, strict=True)))
-    kind, failure = DEVICE.search(body), FAILURE.search(body)
-    return CardFirmware(
-        type=kind[1] if kind else None,
-        settings=settings,
-        problem=(failure[1].strip() or "it failed") if failure and not settings else None,
+        elif (row := ROW.fullmatch(line)) and len(values := _cells(row[2])) == len(columns):
+            settings[row[1]] = FirmwareSetting(**dict(zip(columns, values, strict=True)))
+        elif shown := DEVICE.fullmatch(line):
+            device.setdefault("type" if shown["type"] else "address", shown["value"])
+        elif FAILURE in line:
+            problem = problem or line.partition(FAILURE)[2].strip() or "it failed"
+        elif not NOT_NEEDED.fullmatch(line):
+            lines.unknown(line)
+    return device.get("address", ""), CardFirmware(
+        type=device.get("type"), settings=settings, problem=None if settings else problem
     )
 
 

@@ -6,16 +6,17 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from railbed.errors import ParseError
 from railbed.model.cluster import Cluster
 from railbed.model.probe import Probe
-from railbed.parsing.lines import Lines
+from railbed.parsing.lines import Lines, TextFacts
 from railbed.parsing.mellanox import SECONDS, for_each_card
 from railbed.parsing.text import Fields, integer, json_value
 
 RATE = re.compile(r"(\d{1,3}(?:\.\d{1,3})?)[eE]-(\d{1,3})", re.ASCII)
 COUNT = re.compile(r"\d{1,19}", re.ASCII)
-COLOUR = re.compile(r"\x1b\[[\d;]{0,8}m")
+FAILURE = "-E-"
+NOT_NEEDED = re.compile(r"[A-Z][\w ()/-]*(?:Info|Information|Counters)")
+"""Titles of tables."""
 NO_VALUE = ("", "N/A", "None")
 STATE, RAW = "State", "Raw Physical BER"
 
@@ -44,7 +45,7 @@ class LinkQuality:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LinkQualities:
+class LinkQualities(TextFacts):
     """Ports by `0000:01:00.0/1`, or under the empty name; none without the tool."""
 
     ports: dict[str, LinkQuality]
@@ -52,22 +53,29 @@ class LinkQualities:
 
 def parse(text: str) -> LinkQualities:
     """Read sections of ports, or what a person saved of one, as text or JSON; no output means no tool or no card."""
+    lines = Lines(text)
     ports = {}
-    for name, lines in Lines(text).sections() if text.strip() else ():
-        body = lines.text
-        values = dict(_of_json(body) if body.lstrip().startswith("{") else _of_text(body))
-        failure = re.search(r"-E-\s*(.*)", body)
-        if not failure and not {STATE, RAW} & values.keys():
-            raise ParseError("no state of a link", line=body.strip().split("\n", 1)[0])
-        ports[name] = _quality(values, failure[1].strip() or "it failed" if failure else None)
-    return LinkQualities(ports=ports)
+    for name, part in lines.sections():
+        values, problem = (dict(_of_json(part.json)), None) if part.json else _of_text(part)
+        if problem or {STATE, RAW} & values.keys():
+            ports[name] = _quality(values, problem)
+    lines.require(ports or not text.strip(), "no state of a link")
+    return LinkQualities(ports=ports, not_understood=lines.not_understood)
 
 
-def _of_text(body: str) -> Iterator[tuple[str, str]]:
-    for line in body.split("\n"):
-        key, colon, value = COLOUR.sub("", line).partition(":")
-        if colon:
-            yield key.strip(), value.strip()
+def _of_text(lines: Lines) -> tuple[dict[str, str], str | None]:
+    """Return the values of all tables, most of which are not needed, and why the tool failed."""
+    values: dict[str, str] = {}
+    problem = None
+    for line in map(str.strip, lines):
+        key, colon, value = line.partition(":")
+        if FAILURE in line:
+            problem = problem or line.partition(FAILURE)[2].strip() or "it failed"
+        elif colon:
+            values[key.strip()] = value.strip()
+        elif not NOT_NEEDED.fullmatch(line):
+            lines.unknown(line)
+    return values, problem
 
 
 def _of_json(body: str) -> Iterator[tuple[str, str]]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from railbed.clusterfile import loads
 from railbed.model.cluster import Cluster
 from railbed.probes import ethtool_module, ib_subnet, interrupts, mlxconfig, mlxlink, pcie_tuning, vendor_congestion
 from railbed.probes.pcie_tuning import PciFunction
@@ -125,6 +126,15 @@ def test_firmware_tools_are_asked_for_each_port(machine: Path) -> None:
     assert facts.cards[f"{CARD}/1"].after_boot("CNP_DSCP_P1") == 48
     ports = mlxlink.parse(run(machine, mlxlink.command(wanted, "a"))).ports
     assert ports[f"{CARD}/1"].state == f"Active -d {CARD} -p 1 -c"
+
+
+def test_firmware_tools_are_asked_for_hcas_without_an_interface(machine: Path) -> None:
+    tool(machine, "mlxlink", 'echo "State : Active $*"')
+    text = (
+        "name: c\nrails: {ib0: {infiniband: true}}\nnodes: {a: {host: 10.0.0.1, hcas: [{rdma: mlx5_0, rail: ib0}]}}\n"
+    )
+    command = mlxlink.command(loads(text, name="cluster.yaml"), "a")
+    assert list(mlxlink.parse(run(machine, command)).ports) == [f"{CARD}/1"]
 
 
 def test_firmware_tools_need_a_card_of_their_own(machine: Path) -> None:

@@ -76,7 +76,7 @@ def _judge_quality(quality: LinkQuality) -> Judgement:
 RULE = Rule(
     name="bit_error_rate",
     title="few bit errors on the link",
-    scope="port",
+    scope="RDMA port",
     stage="cabling",
     needs=(mlxlink.PROBE, infiniband.PROBE),
     judge=judge,

@@ -128,7 +128,7 @@ def _list(settings: Mapping[str, int]) -> str:
 RULE = Rule(
     name="congestion_settings",
     title="congestion control of Broadcom's and Intel's cards",
-    scope="port",
+    scope="RDMA port",
     stage="card",
     needs=(vendor_congestion.PROBE, *CARD_PROBES),
     judge=judge,

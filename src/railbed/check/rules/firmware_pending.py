@@ -58,7 +58,7 @@ def judge(port: PortView) -> Iterator[Judgement]:
 RULE = Rule(
     name="firmware_pending",
     title="firmware settings are in force",
-    scope="port",
+    scope="RDMA port",
     stage="card",
     needs=FIRMWARE_PROBES,
     judge=judge,

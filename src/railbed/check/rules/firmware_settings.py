@@ -95,7 +95,7 @@ def _list_settings(port: PortView, card: CardFirmware) -> Iterator[str]:
 RULE = Rule(
     name="firmware_settings",
     title="firmware set up for the rail",
-    scope="port",
+    scope="RDMA port",
     stage="card",
     needs=FIRMWARE_PROBES,
     judge=judge,

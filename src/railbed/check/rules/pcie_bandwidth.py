@@ -31,7 +31,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from railbed.check.shared.card import CARD_PROBES
-from railbed.check.shared.port import no_rdma, rdma_device, some
+from railbed.check.shared.hardware.pcie import port_speed
+from railbed.check.shared.port import no_rdma, some
 from railbed.model.record import WRONG
 from railbed.probes import gpu, pcie
 from railbed.probes.pcie import PcieCard, PcieCards, carried_gbps, slot_of
@@ -89,7 +90,7 @@ def judge(port: PortView) -> Iterator[Judgement]:
 
 
 def _judge_link(port: PortView, link: _Link, sharing: list[PortView]) -> Judgement:
-    needed, halves = _port_speed(port), _is_gb10(port)
+    needed, halves = port_speed(port), _is_gb10(port)
     if needed and halves:
         needed = min(needed, GB10_GBPS)
     expected = f"PCIe for {needed:g} Gb/s" if needed else "PCIe at the card's maximum"
@@ -98,7 +99,7 @@ def _judge_link(port: PortView, link: _Link, sharing: list[PortView]) -> Judgeme
     if halves and not link.is_below_best:
         # Functions of both ports share a slot by design: there is no other.
         return ok(expected=expected, observed=f"{link.describe()}, for half of a GB10's port")
-    speeds = [_port_speed(other) for other in (port, *sharing)]
+    speeds = [port_speed(other) for other in (port, *sharing)]
     together = sum(speed for speed in speeds if speed)
     if sharing and link.carried < together:
         return _too_narrow_together(port, link, sharing, together)
@@ -140,12 +141,6 @@ def _sharing(port: PortView, cards: PcieCards, address: str) -> list[PortView]:
 def _is_gb10(port: PortView) -> bool:
     gpus = port.node.try_read(gpu.PROBE)
     return gpus is not None and gpus.is_gb10
-
-
-def _port_speed(port: PortView) -> float | None:
-    device = rdma_device(port)
-    own = device.ports.get(str(port.port.rdma_port)) if device else None
-    return port.rail.speed or (own.rate_gbps if own else None)
 
 
 def _by_hand(port: PortView) -> Iterator[HandStep]:

@@ -94,7 +94,7 @@ def _write(address: str, size: int) -> str:
 RULE = Rule(
     name="pcie_settings",
     title="PCIe requests and ordering of fast cards",
-    scope="port",
+    scope="RDMA port",
     stage="BIOS",
     needs=(pcie_tuning.PROBE, pcie.PROBE, cpu.PROBE, *CARD_PROBES),
     judge=judge,
