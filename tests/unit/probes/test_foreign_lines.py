@@ -1,4 +1,4 @@
-"""A field that a parser does not know changes no fact, wherever it is; `tests/test_unknown_lines.py` inserts sentences."""
+"""A later field changes no fact, wherever it is; `tests/test_unknown_lines.py` inserts sentences."""
 
 from __future__ import annotations
 
