@@ -31,6 +31,7 @@ settings.load_profile("railbed")
 GROUPS = (
     "vm",
     "configure",
+    "predicted",
     "nettrain",
     "netns",
     "slurm",

@@ -224,7 +224,7 @@ OTHER = {
     "capture": {"files", "from_files", "full"},
     "check": {"checklist"},
     "compare": set(),
-    "configure": {"undo", "overwrite"},
+    "configure": {"undo", "overwrite", "power_cycle"},
     "diagnose": set(),
     "discover": set(),
     "export": set(),

@@ -23,7 +23,7 @@ from railbed.diagnose.book import DIAGNOSE_BOOK
 from railbed.model.record import WRONG
 from railbed.store.records import read_record
 from tests.captures.cases import delivery, marking, reaction, recorder, route
-from tests.captures.cases.case import Case
+from tests.captures.cases.case import UNKNOWN_CARDS, Case
 
 CASES: list[Case] = [*marking.CASES, *reaction.CASES, *delivery.CASES, *recorder.CASES, *route.CASES]
 FACTORS = (0.25, 4.0)
@@ -119,3 +119,11 @@ def test_another_threshold_gives_other_verdicts(module: str, name: str, monkeypa
             if hasattr(sys.modules[target], name):
                 monkeypatch.setattr(sys.modules[target], name, type(value)(value * factor))
         assert any(case.shown() != case.expected for case in cases), f"{factor:g} times {name} makes no difference"
+
+
+def test_files_do_not_show_whether_software_received_the_packets() -> None:
+    """A renamed Soft-RoCE device answers no marks either: without facts of the node that is not certain."""
+    for rule, name in (("reaction_no_notification", "fifty"), ("reaction_ignored", "ten")):
+        (case,) = [case for case in CASES if (case.rule, case.name) == (rule, name)]
+        (known,), (unknown,) = case.findings(), Case(rule, name, case.recordings, (), UNKNOWN_CARDS).findings()
+        assert (known.certainty != "possible", unknown.certainty) == (True, "possible")

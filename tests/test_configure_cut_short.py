@@ -267,7 +267,9 @@ def test_an_experiment_that_is_killed_in_an_arm_is_reported_with_the_commands_th
 ) -> None:
     before = running(lab)
     (lab.folder / "experiment.yaml").write_text(EXPERIMENT)
-    cut_short(switch_lab, lab, "kill", "rollback", "bench", "--experiment", "experiment.yaml", "--timeout", "120")
+    cut_short(
+        switch_lab, lab, "kill", "rollback", "bench", "--experiment", "experiment.yaml", "--yes", "--timeout", "120"
+    )
     assert running(lab) != before
     for result in (lab.railbed("check", "switch_pending", "--json", "--timeout", "120"), configure(lab)):
         ((observed, remedy),) = pending(result)

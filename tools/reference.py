@@ -30,6 +30,7 @@ WIDTH = 100
 SCOPES = {
     "node": "each node",
     "port": "each port",
+    "RDMA port": "each port, and HCA without an interface",
     "rail": "each rail",
     "switch": "each switch",
     "switch port": "each switch port",

@@ -81,6 +81,11 @@ class Control:
         counters = self.request("counters", port=port)
         return dict(counters) if isinstance(counters, dict) else {}
 
+    def disturbances(self) -> list[dict[str, object]]:
+        """Return what changes of the configuration did to traffic: cause, ports, and whether their links flapped."""
+        events = self.request("disturbances")
+        return [dict(event) for event in events if isinstance(event, dict)] if isinstance(events, list) else []
+
     def request(self, action: str, **arguments: object) -> object:
         """Send one request and return its result; raise ControlError if the device refuses it, or does not answer."""
         try:

@@ -22,3 +22,13 @@ class Reach:
     """Also save every output of every device in this new folder."""
     replay: Path | None = None
     """Read a recording, or the folder of a run, instead of the devices."""
+
+
+def confirming(confirm: Confirm | None) -> Callable[[str], Awaitable[bool]]:
+    """Return the question as verbs ask it; without a `confirm` the answer is yes."""
+
+    async def answer(question: str) -> bool:
+        reply = confirm(question) if confirm else True
+        return await reply if isinstance(reply, Awaitable) else reply
+
+    return answer

@@ -19,7 +19,7 @@ from railbed.model.reading import DeviceFacts, Known
 from railbed.model.record import Event
 from railbed.model.text import plural
 from railbed.parsing.gids import RoceVersion
-from railbed.probes import ethtool, gpu, gpu_topology, infiniband, ip_link, limits, listening, pcie
+from railbed.probes import ethtool, gpu, gpu_topology, infiniband, ip_addr, ip_link, limits, listening, pcie
 from railbed.probes.infiniband import RdmaDevice
 
 PROBES: tuple[Probe[Any], ...] = (
@@ -27,6 +27,7 @@ PROBES: tuple[Probe[Any], ...] = (
     pcie.PROBE,
     ethtool.PROBE,
     ip_link.PROBE,
+    ip_addr.PROBE,
     listening.PROBE,
     limits.PROBE,
     gpu.PROBE,

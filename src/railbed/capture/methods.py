@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -103,6 +104,17 @@ def _is_software(device: RdmaDevice) -> bool:
     """Whether the kernel itself sends the packets: Soft-RoCE names its interface, Soft-iWARP has nothing of a card."""
     parts = (device.driver, device.pci, device.fw_ver, device.board_id, device.hca_type)
     return device.parent is not None or not any(parts)
+
+
+def software_ports(ports: Iterable[tuple[str, Port]], facts: Mapping[str, DeviceFacts]) -> dict[tuple[str, str], bool]:
+    """Return whether the kernel itself sends the RDMA packets of ports, by node and interface, where that is known."""
+    shown = {}
+    for node, port in ports:
+        reading = facts[node].read(infiniband.PROBE) if node in facts else None
+        device = _device(port, reading.facts.devices) if isinstance(reading, Known) else None
+        if device:
+            shown[node, port.netdev] = _is_software(device)
+    return shown
 
 
 def _software(port: Port, device: RdmaDevice) -> Method:

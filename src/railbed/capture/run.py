@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from railbed.capture.analysis.context import Context
-from railbed.capture.methods import PROBES, Method, NoMethod, choose_method
+from railbed.capture.methods import PROBES, Method, NoMethod, choose_method, software_ports
 from railbed.capture.read import read_and_judge, source_of
 from railbed.capture.record import Recorded, record
 from railbed.capture.recording import PortPlan, RecordingLimits, RecordOrder
@@ -73,8 +73,9 @@ async def capture(
         yield finding
     # A tcpdump that is killed may not even have written the header of its file.
     filled = [result for result in recorded.ports if result.bytes]
+    context = Context.of(cluster, software_ports(ports, facts))
     sources = [source_of(result, f"{folder.name}/{result.plan.node}/{result.path.name}") for result in filled]
-    async with aclosing(read_and_judge(sources, Context.of(cluster), request.export)) as records:
+    async with aclosing(read_and_judge(sources, context, request.export)) as records:
         async for judged in records:
             yield judged
 

@@ -22,9 +22,15 @@ BMCS_MISSING = "add `bmc:` to nodes in the cluster file (docs/bmc.md)"
 
 
 def _subjects(scope: Scope, site: Site) -> Iterable[Subject]:
-    if scope == "BMC":
-        return bmcs_of(site)
-    return site.cables if scope == "cable" else parts_of_cluster(scope, site)
+    match scope:
+        case "cable":
+            return site.cables
+        case "RDMA port":
+            return (port for node in site.nodes for port in node.rdma_ports)
+        case "BMC":
+            return bmcs_of(site)
+        case _:
+            return parts_of_cluster(scope, site)
 
 
 CHECK_BOOK: RuleBook[Site] = RuleBook(

@@ -20,6 +20,7 @@ from railbed.rules.site import Site
 STAGE_OF_SCOPE: Mapping[Scope, Stage] = {
     "node": "host",
     "port": "card",
+    "RDMA port": "card",
     "cable": "cabling",
     "switch": "switch",
     "switch port": "switch",

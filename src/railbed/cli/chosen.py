@@ -33,6 +33,12 @@ def chosen_run(name: str | None, kind: RunKind = ANY_RUN, otherwise: RunKind | N
     return folder
 
 
+def require_terminal(*, json: bool) -> None:
+    """Raise UsageError if nobody can be asked before devices are changed."""
+    if json or not sys.stdin.isatty():
+        raise UsageError("there is no terminal to ask on", hint="give --yes to make the changes without asking")
+
+
 async def ask(question: str, before: Callable[[], None]) -> bool:
     """Ask on the terminal and return whether the answer is yes; `before` clears the progress line first."""
     before()

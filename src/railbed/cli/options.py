@@ -39,6 +39,8 @@ TimeoutOption = Annotated[
     ),
 ]
 
+YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options(Reach):

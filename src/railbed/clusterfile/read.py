@@ -15,7 +15,7 @@ from typing import Generic, TypeVar
 from pydantic import ValidationError
 
 from railbed.errors import ClusterFileError
-from railbed.model.cluster import Bmc, BmcAccess, Cluster, Login, Node, Part, Port, Rail, SwitchPort
+from railbed.model.cluster import Bmc, BmcAccess, Cluster, Hca, Login, Node, Part, Port, Rail, SwitchPort
 from railbed.yamlfile import wording
 from railbed.yamlfile.document import parse
 from railbed.yamlfile.kind import FileKind
@@ -68,6 +68,7 @@ class PartialFile:
     switch_names: list[str]
     rails: dict[str, Rail]
     ports: list[Located[Port]]
+    hcas: list[Located[Hca]]
     switch_ports: list[Located[SwitchPort]]
     login: Login
 
@@ -92,6 +93,7 @@ def read_valid_parts(values: Values) -> PartialFile:
         switch_names=list(switches),
         rails={name: rail for name, rail in rails.items() if rail is not None},
         ports=list(_list_parts("nodes", nodes, Port)),
+        hcas=list(_list_parts("nodes", nodes, Hca, "hcas")),
         switch_ports=list(_list_parts("switches", switches, SwitchPort)),
         login=validated_part(Login, mapping(values.get("login"))) or Login(),
     )
@@ -110,13 +112,13 @@ def mapping(value: object) -> Values:
     return value if isinstance(value, dict) else {}
 
 
-def _list_parts(section: str, owners: dict[str, Values], kind: type[P]) -> Iterator[Located[P]]:
+def _list_parts(section: str, owners: dict[str, Values], kind: type[P], key: str = "ports") -> Iterator[Located[P]]:
     for name, owner in owners.items():
-        listed = owner.get("ports")
+        listed = owner.get(key)
         for index, item in enumerate(listed if isinstance(listed, list) else []):
             part = validated_part(kind, mapping(item))
             if part is not None:
-                yield Located(name, (section, name, "ports", index), part)
+                yield Located(name, (section, name, key, index), part)
 
 
 def _all_readable(name: str, ports: object, readable: set[KeyPath]) -> bool:
@@ -137,7 +139,8 @@ def contradictions(values: Values) -> Mistakes:
     yield from _hosts(file)
     yield from _bmcs(file, values)
     yield from _rails_of_ports(file)
-    yield from _used_twice(file.ports)
+    yield from _rails_of_hcas(file)
+    yield from _used_twice(file)
     yield from _cables(file)
     yield from _ends_of_switch_ports(file)
     yield from _switch_ports_used_twice(file)
@@ -186,6 +189,15 @@ def _rails_of_ports(file: PartialFile) -> Mistakes:
             yield from _address_on_rail(located, file.rails[rail])
 
 
+def _rails_of_hcas(file: PartialFile) -> Mistakes:
+    for located in file.hcas:
+        rail = located.part.rail
+        if rail not in file.rail_names:
+            yield (*located.path, "rail"), f"there is no rail '{rail}'{_advice(rail, file.rail_names, 'rails')}"
+        elif rail in file.rails and not file.rails[rail].infiniband:
+            yield (*located.path, "rail"), f"{rail} is not an InfiniBand fabric: it lacks `infiniband: true`"
+
+
 def _address_on_rail(located: Located[Port], rail: Rail) -> Mistakes:
     address, subnet = located.part.address, rail.subnet
     if subnet is None or (address.version == 6 and address.is_link_local):
@@ -201,10 +213,10 @@ def _address_on_rail(located: Located[Port], rail: Rail) -> Mistakes:
         yield path, f"{address} is the broadcast address of {subnet}"
 
 
-def _used_twice(ports: list[Located[Port]]) -> Mistakes:
+def _used_twice(file: PartialFile) -> Mistakes:
     """A link-local address is unique on its link; any other address belongs to one port of the cluster."""
     addresses, netdevs, devices = [], [], []
-    for located in ports:
+    for located in file.ports:
         port, node = located.part, located.owner
         link = port.rail if port.address.is_link_local else None
         addresses.append(((port.address, link), (*located.path, "address"), str(port.address)))
@@ -212,6 +224,9 @@ def _used_twice(ports: list[Located[Port]]) -> Mistakes:
         if port.rdma is not None:
             name = f"port {port.rdma_port} of {port.rdma}"
             devices.append(((node, port.rdma, port.rdma_port), (*located.path, "rdma"), name))
+    for owned in file.hcas:
+        name = f"port {owned.part.rdma_port} of {owned.part.rdma}"
+        devices.append(((owned.owner, owned.part.rdma, owned.part.rdma_port), (*owned.path, "rdma"), name))
     for uses in (addresses, netdevs, devices):
         yield from _find_repeated(uses)
 

@@ -1,4 +1,7 @@
-"""Applies fixes, or takes them back: devices at the same time, the steps of a device strictly in order.
+"""Applies fixes, or takes them back: first all switches, then all nodes, the steps of a device strictly in order.
+
+While a switch changes, logins that cross it may fail: a node that is changed at that moment would restore itself. An
+undo begins with the nodes, so that they never send in a class that no switch protects.
 
 An undo takes back what a run changed on each device, unless somebody has changed it since.
 """
@@ -12,6 +15,7 @@ from dataclasses import dataclass
 
 from railbed.check.book import CHECK_BOOK, probes_needed
 from railbed.check.run import read_devices
+from railbed.configure.planned import pauses
 from railbed.configure.request import Callbacks
 from railbed.configure.undo_plan import NodeUndo, UndoPlan, UndoTerms, Values, plan_switch, values_before, values_of
 from railbed.errors import DeviceError
@@ -38,27 +42,37 @@ CONFIRM_SECONDS = 180
 async def change_devices(
     fleet: Fleet, fixes: Sequence[Fix], callbacks: Callbacks, *, outcome: Outcome, run: str | None = None
 ) -> AsyncGenerator[Record, None]:
-    """Yield an event for each device that is being changed, then one for each outcome, the quickest first.
+    """Yield an event for each device that is being changed, then one for each outcome, the quickest of its kind first.
 
     `outcome` is the outcome of a success, `run` the run that is being undone. Cancelling this waits until every device
     whose change was not confirmed has undone it.
     """
-    for fix in fixes:
-        yield events.ChangeStarted(subject=fix.device, message=f"changing {fix.device}", run=run)
     names = [fix.device for fix in fixes]
     yield progress("changing", done=0, total=len(names), waiting=names)
     yielded: list[events.DeviceChanged] = []
-    tasks = [asyncio.create_task(_change(fleet, fix, callbacks, outcome, run)) for fix in fixes]
+    tasks: list[asyncio.Task[events.DeviceChanged]] = []
     try:
-        for done in asyncio.as_completed(tasks):
-            yielded.append(await done)
-            yield yielded[-1]
+        for together in _phases(fleet, fixes, undoing=run is not None):
+            for fix in together:
+                yield events.ChangeStarted(subject=fix.device, message=f"changing {fix.device}", run=run)
+            started = [asyncio.create_task(_change(fleet, fix, callbacks, outcome, run)) for fix in together]
+            tasks += started
+            for done in asyncio.as_completed(started):
+                yielded.append(await done)
+                yield yielded[-1]
     finally:
         for task in tasks:
             task.cancel()
         for result in await asyncio.gather(*tasks, return_exceptions=True):
             if isinstance(result, events.DeviceChanged) and result not in yielded:
                 callbacks.note_late(result)
+
+
+def _phases(fleet: Fleet, fixes: Sequence[Fix], *, undoing: bool) -> tuple[list[Fix], list[Fix]]:
+    """Return the fixes to make at the same time, one kind of device after the other."""
+    switches = {target.name for target in fleet.targets if target.kind == "switch"}
+    first = [fix for fix in fixes if (fix.device in switches) is not undoing]
+    return first, [fix for fix in fixes if fix not in first]
 
 
 async def _change(
@@ -140,7 +154,8 @@ async def undo(cluster: Cluster, fleet: Fleet, request: UndoRequest) -> AsyncGen
     if not fixes:
         return
     with callbacks.exclusive():
-        if not await callbacks.confirm(f"undo {run} on {', '.join(fix.device for fix in fixes)}?"):
+        names = ", ".join(fix.device for fix in fixes)
+        if not await callbacks.confirm(f"undo {run} on {names}{pauses(fixes)}?"):
             yield events.Notice(message="nothing was changed")
             return
         async with aclosing(change_devices(fleet, fixes, callbacks, outcome="undone", run=run)) as records:

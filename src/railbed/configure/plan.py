@@ -11,18 +11,20 @@ import re
 import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from graphlib import TopologicalSorter
+from operator import or_
 
 from railbed.check.book import CHECK_BOOK
 from railbed.configure.persist import persistence_of
 from railbed.configure.planned import PlannedFix
 from railbed.configure.switchlines import merge_lines
 from railbed.model.cluster import DeviceKind
-from railbed.model.fix import ConfigStep, FileStep, Fix, Persistence, RunStep
+from railbed.model.fix import NOTHING, ConfigStep, FileStep, Fix, Persistence, RunStep
 from railbed.model.record import WRONG, Change, Finding
 from railbed.parsing.nexus.switch_lock import Holder, describe_lock, way_out
 from railbed.probes import ip_addr, pending_change, ssh_session
-from railbed.probes.nexus import checkpoints
+from railbed.probes.nexus import checkpoints, running_qos
 from railbed.rules.site import NodeView, Site
 
 
@@ -130,6 +132,7 @@ class DevicePlan:
             undo=tuple(step for fix in reversed(fixes) for step in fix.undo),
             persistence=Persistence.KEPT,
             interrupts=any(fix.interrupts for fix in fixes),
+            interruption=reduce(or_, (fix.interruption for fix in fixes), NOTHING),
             seconds=sum(fix.seconds for fix in fixes),
         )
 
@@ -186,16 +189,19 @@ def make_plan(
             left_out.append((planned, reason))
         else:
             wanted.setdefault(finding.fix.device, []).append(planned)
-    planned_devices = (_device_plan(name, fixes, nodes.get(name), lasting=lasting) for name, fixes in wanted.items())
+    planned_devices = (_device_plan(site, name, fixes, lasting=lasting) for name, fixes in wanted.items())
     devices = [device for device in planned_devices if device.changes]
-    order = [*site.cluster.nodes, *site.cluster.switches]
+    order = [*site.cluster.switches, *site.cluster.nodes]
     devices.sort(key=lambda plan: order.index(plan.device))
     return Plan(devices=tuple(devices), left_out=tuple(left_out))
 
 
-def _device_plan(device: str, fixes: Sequence[PlannedFix], node: NodeView | None, *, lasting: bool) -> DevicePlan:
+def _device_plan(site: Site, device: str, fixes: Sequence[PlannedFix], *, lasting: bool) -> DevicePlan:
+    node = site.nodes_by_name.get(device)
     if node is None:
-        return DevicePlan(device=device, kind="switch", changes=merge_lines(fixes))
+        switch = next(switch for switch in site.switches if switch.name == device)
+        running = switch.try_read(running_qos.PROBE)
+        return DevicePlan(device=device, kind="switch", changes=merge_lines(fixes, running.places if running else None))
     ordered = in_order(fixes)
     at_boot = tuple(persistence_of(node, ordered)) if lasting else ()
     # Without a file to write, there is nothing to do for what is right until the next boot.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from difflib import unified_diff
 
@@ -47,8 +48,23 @@ class PlannedFix:
             apply=self.shown or tuple(line for step in self.fix.apply for line in lines_of(step)),
             undo=tuple(line for step in self.fix.undo for line in lines_of(step)),
             interrupts=self.fix.interrupts,
+            losing=self.fix.interruption.losing,
+            flapping=self.fix.interruption.flapping,
             left_out=left_out,
         )
+
+
+def names_of(devices: Sequence[str]) -> str:
+    """Return the names of a few devices, or the number of many."""
+    return ", ".join(devices) if len(devices) <= 4 else f"{len(devices)} devices"
+
+
+def pauses(fixes: Sequence[Fix]) -> str:
+    """Return what changes interrupt, as the end of a question: on switches with the ports."""
+    stops = [fix.device for fix in fixes if fix.interrupts and not fix.interruption]
+    parts = [fix.interruption.describe(fix.device) for fix in fixes if fix.interruption]
+    parts += [f"traffic of {names_of(stops)} may stop for a moment"] if stops else []
+    return "".join(f"; {part}" for part in parts)
 
 
 def lines_of(step: Step) -> tuple[str, ...]:

@@ -94,6 +94,11 @@ def _configuration(device: DevicePlan) -> str:
         f"! Changes of {device.device}, as `railbed configure` would make them, in this order.",
         f"! First enter `checkpoint {CHECKPOINT}`, to which {device.device}-undo.cfg rolls back;",
         "! then `configure terminal`, and these lines.",
+        *(
+            [f"! Meanwhile {interruption}."]
+            if (interruption := device.fix.interruption.describe(device.device))
+            else []
+        ),
     ]
     for change in device.changes:
         lines += [line for step in change.fix.apply if isinstance(step, ConfigStep) for line in step.lines]

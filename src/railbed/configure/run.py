@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Collection, Iterator, Sequence
+from collections.abc import AsyncGenerator, Collection, Iterator
 from contextlib import aclosing
 from typing import Any
 
@@ -13,6 +13,7 @@ from railbed.check.rules import switch_pending as switch_pending_rule
 from railbed.check.run import check, read_devices
 from railbed.configure.apply import change_devices
 from railbed.configure.plan import Plan, make_plan
+from railbed.configure.planned import names_of, pauses
 from railbed.configure.render import rendered_files
 from railbed.configure.request import Callbacks, ConfigureRequest
 from railbed.configure.wheels import INSTALLING
@@ -76,7 +77,7 @@ async def configure(cluster: Cluster, fleet: Fleet, request: ConfigureRequest) -
         yield change
     if forgetful := forgetful_devices(site, plan):
         yield events.Notice(
-            message=f"{_names(forgetful)}: a reboot loses the changes, since systemd does not run there"
+            message=f"{names_of(forgetful)}: a reboot loses the changes, since systemd does not run there"
         )
     yield planned_event(plan)
     match request.mode:
@@ -154,9 +155,7 @@ def planned_event(plan: Plan) -> events.ChangesPlanned:
 def question(plan: Plan) -> str:
     """Return the question to the user."""
     devices = [device.device for device in plan.devices]
-    stops = [device.device for device in plan.devices if device.fix.interrupts]
-    pause = f"; traffic of {_names(stops)} may stop for a moment" if stops else ""
-    return f"change {_names(devices)}{pause}?"
+    return f"change {names_of(devices)}{pauses([device.fix for device in plan.devices])}?"
 
 
 def forgetful_devices(site: Site, plan: Plan) -> list[str]:
@@ -169,10 +168,6 @@ def forgetful_devices(site: Site, plan: Plan) -> list[str]:
         and not boot.systemd
         and any(change.fix.persistence is not Persistence.KEPT for change in device.changes)
     ]
-
-
-def _names(devices: Sequence[str]) -> str:
-    return ", ".join(devices) if len(devices) <= 4 else f"{len(devices)} devices"
 
 
 def _report_unfinished(site: Site, callbacks: Callbacks) -> Iterator[Record]:

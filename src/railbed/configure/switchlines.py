@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from railbed.configure.planned import PlannedFix
 from railbed.model.fix import ConfigStep, configure_lines
+from railbed.parsing.nexus.interruption import InForce, interruption_of
 from railbed.parsing.nexus.slots import parse_lines
 
 PHASES = ("feature", "class-map", "policy-map", "system qos", "interface")
@@ -34,14 +35,19 @@ class EnteredSection:
             yield from section.lines(depth + 1)
 
 
-def merge_lines(fixes: Sequence[PlannedFix]) -> tuple[PlannedFix, ...]:
-    """Return one change for each section of the switch's configuration, in the order to make them."""
+def merge_lines(fixes: Sequence[PlannedFix], in_force: InForce | None = None) -> tuple[PlannedFix, ...]:
+    """Return one change for each section of the switch's configuration, in the order to make them.
+
+    `in_force` says where policies are in force, which decides what lines of a policy interrupt.
+    """
     root = EnteredSection("")
     for planned in fixes:
         for step in planned.fix.apply:
             if isinstance(step, ConfigStep):
                 _add(root, step.lines, planned)
-    return tuple(_plan(section) for section in sorted(root.below.values(), key=lambda section: phase(section.line)))
+    return tuple(
+        _plan(section, in_force) for section in sorted(root.below.values(), key=lambda section: phase(section.line))
+    )
 
 
 def ordered_steps(lines: Iterable[str]) -> tuple[ConfigStep, ...]:
@@ -74,7 +80,7 @@ def _add(root: EnteredSection, lines: Iterable[str], planned: PlannedFix) -> Non
         stack.append((indent, section))
 
 
-def _plan(section: EnteredSection) -> PlannedFix:
+def _plan(section: EnteredSection, in_force: InForce | None) -> PlannedFix:
     sources = section.sources
     fixes = [planned.fix for planned in sources]
     return PlannedFix(
@@ -82,7 +88,7 @@ def _plan(section: EnteredSection) -> PlannedFix:
         subject=_subject(sources),
         before="; ".join(dict.fromkeys(planned.before for planned in sources)),
         after="; ".join(dict.fromkeys(planned.after for planned in sources)),
-        fix=configure_lines(fixes[0].device, *section.lines(), interrupts=any(fix.interrupts for fix in fixes)),
+        fix=configure_lines(fixes[0].device, *section.lines(), interruption=interruption_of(section.lines(), in_force)),
     )
 
 

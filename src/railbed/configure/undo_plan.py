@@ -10,6 +10,7 @@ from railbed.configure.planned import changed_lines
 from railbed.configure.switchlines import ordered_steps
 from railbed.model.fix import FileStep, Fix, RunStep, SlotStep, Step
 from railbed.model.record import Change, Finding, Verdict
+from railbed.parsing.nexus.interruption import interruption_of, places_in
 from railbed.parsing.nexus.slots import ConfigSection, content_of, is_changed_since, restoring_lines, still_used
 
 Values = Mapping[str, str]
@@ -174,7 +175,16 @@ def plan_switch(fix: Fix, running: ConfigSection, *, half_undone: bool, terms: U
     steps = ordered_steps(restoring_lines(restored, running))
     shown = tuple(replace(step, before=current[step], after=None) for step in restored)
     lines = tuple(line for step in steps for line in step.lines)
-    restoring = Change(subject=fix.device, action="set", after=terms.goal, apply=lines, interrupts=fix.interrupts)
+    interruption = interruption_of(lines, places_in(running))
+    restoring = Change(
+        subject=fix.device,
+        action="set",
+        after=terms.goal,
+        apply=lines,
+        interrupts=bool(interruption),
+        losing=interruption.losing,
+        flapping=interruption.flapping,
+    )
     changes = [restoring] if lines else []
     changes += [_left_alone(fix.device, step, current[step], running, terms) for step in left]
     changes += [
@@ -187,7 +197,8 @@ def plan_switch(fix: Fix, running: ConfigSection, *, half_undone: bool, terms: U
         )
         for step in used
     ]
-    return _undo_plan(replace(fix, apply=steps, undo=shown), changes)
+    undo = replace(fix, apply=steps, undo=shown, interrupts=bool(interruption), interruption=interruption)
+    return _undo_plan(undo, changes)
 
 
 def _left_alone(

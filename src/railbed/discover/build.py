@@ -60,14 +60,17 @@ def notices(observations: Sequence[Observation], existing: Cluster | None = None
 
 
 def _notices_of(machine: DiscoveredMachine) -> Iterator[str]:
-    observation, filed = machine.observation, machine.filed.ports if machine.filed else ()
+    observation, filed = machine.observation, machine.filed.rdma_ports if machine.filed else ()
     for part, reason in observation.unknown.items():
         fate = "the file keeps its entries" if machine.filed else "they were left out"
         yield f"its {part} could not be read: {reason}; {fate}"
     for text in observation.left_out:
         yield f"{text} cannot be written in a cluster file and was left out"
     for device in sorted({*observation.bare_rdma} - {port.rdma for port in filed}):
-        yield f"RDMA device {device} has no IPv4 address on its interface and was left out"
+        yield (
+            f"RDMA device {device} has no IPv4 address on its interface and was left out; "
+            "InfiniBand without IPoIB goes under `hcas` by hand"
+        )
     for port in machine.retained:
         if PORTS not in observation.unknown and port.netdev not in observation.addresses:
             yield f"{port.netdev} is gone; the file keeps it, as the cable {port.rail} has two ends"

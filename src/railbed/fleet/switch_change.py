@@ -26,6 +26,7 @@ from railbed.fleet.change import BeingChanged, NotChanged, NotUndone, Refused
 from railbed.fleet.fleet import Fleet
 from railbed.model.fix import ConfigStep, Fix, Persistence, SlotStep, Step, is_one_line
 from railbed.model.reading import Output
+from railbed.parsing.nexus.refusals import refusal_within
 from railbed.parsing.nexus.slots import (
     ConfigSection,
     changed_between,
@@ -46,8 +47,6 @@ from railbed.parsing.nexus.switch_lock import (
 from railbed.probes.nexus import checkpoints
 from railbed.transport.base import Command
 
-REFUSAL = re.compile(r"^[ \t]*+(%\s?\S[^\n]*+|ERROR:[^\n]*+|Syntax error[^\n]*+)", re.MULTILINE)
-"""A refusal anywhere in the output of a switch: the lines after it are still executed."""
 EXISTS = re.compile(r"already exists|exist already", re.IGNORECASE)
 MISSING = "does not exist"
 ROLLED_BACK = re.compile(r"completed successfully|Patch is Empty", re.IGNORECASE)
@@ -338,8 +337,7 @@ def _require_accepted(device: str, command: str, output: Output) -> None:
 
 
 def _refusal(output: Output) -> str:
-    match = REFUSAL.search(output.text)
-    return match[1].strip() if match else output.complaint if output.exit != 0 else ""
+    return refusal_within(output.text) or (output.complaint if output.exit != 0 else "")
 
 
 def _key(command: str) -> str:

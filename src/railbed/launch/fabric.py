@@ -9,16 +9,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from ipaddress import IPv4Address
+from itertools import combinations
 from typing import Any
 
+from railbed.launch.common_network import MeetingPlace, meeting_places
 from railbed.launch.rdma import Obstacle, RdmaPath, rdma_paths, roce_versions
-from railbed.model.cluster import LOCAL_HOST, Cluster, Node, Policy, Port
+from railbed.model.cluster import LOCAL_HOST, Cluster, Node, Policy
 from railbed.model.probe import Probe
 from railbed.model.reading import DeviceFacts, Unknown
-from railbed.probes import infiniband, limits
+from railbed.probes import infiniband, ip_addr, limits
 from railbed.transport.slurm import NO_GRES
 
-FACTS: tuple[Probe[Any], ...] = (infiniband.PROBE, limits.PROBE)
+FACTS: tuple[Probe[Any], ...] = (infiniband.PROBE, limits.PROBE, ip_addr.PROBE)
 """The probes that `fabric_of` needs."""
 TIMEOUT_EXPONENT, RETRIES = 20, 7
 """A lost packet is retried after 4.096 µs · 2^20 = 4.3 s, seven times: half of the minute that a collective waits."""
@@ -43,11 +45,24 @@ class NodeFabric:
     obstacle: str = ""
     """Why there is no RDMA; empty if there is."""
     remedy: str = ""
+    meeting: MeetingPlace | None = None
+    """Where its ranks meet the others; None if it has no port."""
 
     @property
     def environment(self) -> dict[str, str]:
         """Return the variables, without the limits."""
         return {line.name: line.value for line in self.lines if line.variable}
+
+
+@dataclass(frozen=True, slots=True)
+class _Ground:
+    """What a node's lines depend on besides its RDMA."""
+
+    node: Node
+    place: MeetingPlace | None
+    policy: Policy
+    shared: int | None
+    """The most rails between two nodes if each pair has rails of its own; None if all nodes have the same."""
 
 
 def fabric_environment(cluster: Cluster, facts: Mapping[str, DeviceFacts]) -> Mapping[str, Sequence[EnvLine]]:
@@ -57,9 +72,13 @@ def fabric_environment(cluster: Cluster, facts: Mapping[str, DeviceFacts]) -> Ma
 
 def fabric_of(cluster: Cluster, facts: Mapping[str, DeviceFacts]) -> dict[str, NodeFabric]:
     """Return how each node uses the fabric."""
+    every, places = rdma_paths(cluster, facts), meeting_places(cluster, facts)
+    shared = _most_shared(every)
     fabric = {
-        name: _node_fabric(cluster.nodes[name], paths, cluster.policy, facts.get(name))
-        for name, paths in rdma_paths(cluster, facts).items()
+        name: _node_fabric(
+            _Ground(cluster.nodes[name], places.get(name), cluster.policy, shared), paths, facts.get(name)
+        )
+        for name, paths in every.items()
     }
     old = [rail for rail, version in roce_versions(cluster, facts).items() if version == 1]
     return {
@@ -70,17 +89,26 @@ def fabric_of(cluster: Cluster, facts: Mapping[str, DeviceFacts]) -> dict[str, N
 
 def without_rdma(cluster: Cluster, fabric: Mapping[str, NodeFabric]) -> str:
     """Return a node that has RDMA in the cluster file and cannot use it; empty if there is none."""
-    promised = (name for name, node in cluster.nodes.items() if any(port.rdma for port in node.ports))
+    promised = (name for name, node in cluster.nodes.items() if any(port.rdma for port in node.rdma_ports))
     return next((name for name in promised if name in fabric and fabric[name].obstacle), "")
 
 
-def _node_fabric(
-    node: Node, paths: Sequence[RdmaPath] | Obstacle, policy: Policy, facts: DeviceFacts | None
-) -> NodeFabric:
+def _most_shared(every: Mapping[str, Sequence[RdmaPath] | Obstacle]) -> int | None:
+    """Return the most rails between two nodes if each pair has rails of its own; None if all nodes have the same."""
+    rails = [{path.port.rail for path in paths} for paths in every.values() if not isinstance(paths, Obstacle)]
+    if len(rails) < 3 or set.intersection(*rails):
+        return None
+    return max(len(first & second) for first, second in combinations(rails, 2))
+
+
+def _node_fabric(ground: _Ground, paths: Sequence[RdmaPath] | Obstacle, facts: DeviceFacts | None) -> NodeFabric:
+    place, policy, shared = ground.place, ground.policy, ground.shared
+    gloo = _gloo(ground.node, place)
     if isinstance(paths, Obstacle):
-        lines = (*_nccl_without_rdma(node, paths), *_gloo(node))
-        return NodeFabric(lines=lines, obstacle=paths.why, remedy=paths.remedy)
-    return NodeFabric(lines=(*_nccl(paths, policy), *_ucx(paths, policy), *_gloo(node), *_memlock(facts)))
+        lines = (*_nccl_without_rdma(ground.node, place, paths), *gloo)
+        return NodeFabric(lines=lines, obstacle=paths.why, remedy=paths.remedy, meeting=place)
+    nccl = [*_nccl(paths, policy, in_pairs=shared is not None), *([_nccl_socket(place)] if place else [])]
+    return NodeFabric(lines=(*nccl, *_ucx(paths, policy, shared), *gloo, *_memlock(facts)), meeting=place)
 
 
 def _left_out(fabric: NodeFabric, old: Sequence[str]) -> list[EnvLine]:
@@ -99,7 +127,7 @@ def _hidden_gpus(cluster: Cluster, name: str) -> list[EnvLine]:
     return [EnvLine(name="CUDA_VISIBLE_DEVICES", value="", reason="the Slurm job has no GPU on this node")]
 
 
-def _nccl(paths: Sequence[RdmaPath], policy: Policy) -> list[EnvLine]:
+def _nccl(paths: Sequence[RdmaPath], policy: Policy, *, in_pairs: bool) -> list[EnvLine]:
     devices, rails = _devices(paths), _rails(paths)
     lines = [
         EnvLine(
@@ -123,12 +151,27 @@ def _nccl(paths: Sequence[RdmaPath], policy: Policy) -> list[EnvLine]:
         EnvLine(name="NCCL_IB_TIMEOUT", value=str(TIMEOUT_EXPONENT), reason=wait),
         EnvLine(name="NCCL_IB_RETRY_CNT", value=str(RETRIES), reason=wait),
     ]
-    if len(paths) > 1:
+    if in_pairs:
+        lines += _nccl_in_pairs()
+    elif len(paths) > 1:
         lines.append(
             EnvLine(name="NCCL_CROSS_NIC", value="0", reason="rails are separate networks: a ring stays on its rail")
         )
-    lines.append(_nccl_socket(paths[0].port))
     return lines
+
+
+def _nccl_in_pairs() -> list[EnvLine]:
+    """Return the settings for nodes that are cabled to each other: the card depends on the peer."""
+    return [
+        EnvLine(
+            name="NCCL_IB_SUBNET_AWARE_ROUTING",
+            value="1",
+            reason="the card in the peer's subnet, not the one with the same number: each peer has its own cable",
+        ),
+        EnvLine(name="NCCL_NET_PLUGIN", value="none", reason="NCCL's own transport knows about subnets"),
+        EnvLine(name="NCCL_IB_MERGE_NICS", value="0", reason="cards that lead to different peers are not one"),
+        EnvLine(name="NCCL_CROSS_NIC", value="1", reason="a ring arrives on one card and leaves on another"),
+    ]
 
 
 def _nccl_gid(paths: Sequence[RdmaPath]) -> list[EnvLine]:
@@ -144,7 +187,7 @@ def _nccl_gid(paths: Sequence[RdmaPath]) -> list[EnvLine]:
     ]
 
 
-def _ucx(paths: Sequence[RdmaPath], policy: Policy) -> list[EnvLine]:
+def _ucx(paths: Sequence[RdmaPath], policy: Policy, shared: int | None) -> list[EnvLine]:
     if _is_roce_v1(paths) and _one_index(paths) is None:
         # Without an index, UCX would take v2 on a card that has both, and it has no variable for the version.
         paths = paths[:1]
@@ -167,32 +210,36 @@ def _ucx(paths: Sequence[RdmaPath], policy: Policy) -> list[EnvLine]:
         EnvLine(name="UCX_RC_VERBS_TIMEOUT", value="4.3s", reason=wait),
         EnvLine(name="UCX_RC_VERBS_RETRY_COUNT", value=str(RETRIES), reason=wait),
     ]
-    if len(paths) > 1:
-        reason = f"large messages use {_rails(paths)} together"
-        lines.append(EnvLine(name="UCX_MAX_RNDV_RAILS", value=str(len(paths)), reason=reason))
+    if shared is not None and _is_roce(paths):
+        reason = "only the card in the peer's subnet reaches it: each peer has its own cable"
+        lines.append(EnvLine(name="UCX_IB_ROCE_REACHABILITY_MODE", value="local_subnet", reason=reason))
+    together = len(paths) if shared is None else shared
+    if together > 1:
+        reason = f"large messages use {_rails(paths)} together" if shared is None else "so many rails lead to each peer"
+        lines.append(EnvLine(name="UCX_MAX_RNDV_RAILS", value=str(together), reason=reason))
     return lines
 
 
-def _nccl_without_rdma(node: Node, obstacle: Obstacle) -> list[EnvLine]:
+def _nccl_without_rdma(node: Node, place: MeetingPlace | None, obstacle: Obstacle) -> list[EnvLine]:
     """Return the lines for a GPU node without RDMA; a node without GPUs does not use NCCL."""
     if not node.gpus:
         return []
     lines = [EnvLine(name="NCCL_IB_DISABLE", value="1", reason=f"no RDMA: {obstacle.why}")]
-    return [*lines, _nccl_socket(node.ports[0])] if node.ports else lines
+    return [*lines, _nccl_socket(place)] if place else lines
 
 
-def _nccl_socket(port: Port) -> EnvLine:
-    reason = f"the interface that ranks join over: {port.rail}, by its exact name"
-    return EnvLine(name="NCCL_SOCKET_IFNAME", value=f"={port.netdev}", reason=reason)
+def _nccl_socket(place: MeetingPlace) -> EnvLine:
+    reason = f"the interface that ranks join over: {place.network}, by its exact name"
+    return EnvLine(name="NCCL_SOCKET_IFNAME", value=f"={place.interface}", reason=reason)
 
 
-def _gloo(node: Node) -> list[EnvLine]:
-    if node.ports:
-        port = node.ports[0]
+def _gloo(node: Node, place: MeetingPlace | None) -> list[EnvLine]:
+    if place:
         reason = (
-            f"{port.rail}, whose reachability the launch watches; without it gloo, which is TCP, guesses by host name"
+            f"{place.network}, whose reachability the launch watches; without it gloo, which is TCP, guesses by host "
+            "name"
         )
-        return [EnvLine(name="GLOO_SOCKET_IFNAME", value=port.netdev, reason=reason)]
+        return [EnvLine(name="GLOO_SOCKET_IFNAME", value=place.interface, reason=reason)]
     if node.host == LOCAL_HOST:
         return [EnvLine(name="GLOO_SOCKET_IFNAME", value="lo", reason="all ranks are on this machine")]
     return []

@@ -32,7 +32,7 @@ class Placement:
 
     node: str
     address: str
-    """Its address on the rail that the ranks use."""
+    """Its address on the rail that the ranks use, or on another network if no rail reaches all nodes."""
     ranks: int = 1
     interface: str = "lo"
     """The network interface that has the address."""
@@ -105,12 +105,12 @@ class Deployment:
         return [self._placement(name, fabric[name]) for name in self._ranks if name in self.shipped.bases]
 
     def _placement(self, name: str, fabric: NodeFabric) -> Placement:
-        node, base = self._cluster.nodes[name], self.shipped.bases[name]
+        node, base, place = self._cluster.nodes[name], self.shipped.bases[name], fabric.meeting
         return Placement(
             node=name,
-            address=rank_address(node) or LOOPBACK,
+            address=place.address if place else rank_address(node) or LOOPBACK,
             ranks=self._ranks[name],
-            interface=node.ports[0].netdev if node.ports else "lo",
+            interface=place.interface if place else node.ports[0].netdev if node.ports else "lo",
             interpreter=self._cluster.interpreter_of(name),
             base=base,
             code=f"{base}/{self._code.name}/{ARCHIVE}",
@@ -121,10 +121,15 @@ class Deployment:
 
 
 def rank_address(node: Node) -> str | None:
-    """Return the address at which a node's ranks meet the others; None if it has none on a rail."""
+    """Return an address of a node on a rail, by which its ranks meet the others unless a cluster needs another network.
+
+    A node with InfiniBand alone is reached as it is logged in to. None if it has no port.
+    """
     if node.ports:
         return str(node.ports[0].address)
-    return LOOPBACK if node.host == LOCAL_HOST else None
+    if node.host == LOCAL_HOST:
+        return LOOPBACK
+    return node.host if node.hcas else None
 
 
 def ranks_by_default(node: Node) -> int:

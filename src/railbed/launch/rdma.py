@@ -1,7 +1,8 @@
 """Whether RDMA can use a port, and if not, why: from the cluster file and the facts of the nodes.
 
 `rdma_port` decides about a single port, for every verb. `rdma_paths` adds what only a whole cluster shows:
-RDMA needs both ends, so a rail that one node cannot use is used by none.
+RDMA needs both ends, so a rail that one node cannot use is used by none. If no rail reaches all nodes, as in a ring of
+three, each pair of nodes needs one of its own.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 from railbed.model.cluster import Cluster, Node, Port
 from railbed.model.reading import DeviceFacts, Known, Unknown
@@ -78,10 +80,11 @@ def rdma_paths(cluster: Cluster, facts: Mapping[str, DeviceFacts]) -> dict[str, 
     nodes = {name: node for name, node in cluster.nodes.items() if name not in silent}
     versions = roce_versions(cluster, facts)
     ports = {
-        name: [rdma_port(port, facts[name], versions[port.rail]) for port in node.ports] for name, node in nodes.items()
+        name: [rdma_port(port, facts[name], versions[port.rail]) for port in node.rdma_ports]
+        for name, node in nodes.items()
     }
     blocked = {name: obstacle for name in nodes if (obstacle := _node_obstacle(nodes[name], ports[name]))}
-    rails = _shared_rails(cluster, ports)
+    rails = _shared_rails(cluster, ports) or _rails_of_pairs(ports)
     answers: dict[str, list[RdmaPath] | Obstacle] = {}
     for name in cluster.nodes:
         if name in silent:
@@ -117,10 +120,18 @@ def _path_on(port: Port, devices: RdmaDevices, version: RoceVersion) -> RdmaPath
     if rdma.state not in (None, "ACTIVE"):
         return Obstacle(
             why=f"{port.rdma} port {port.rdma_port} is {rdma.state}",
-            remedy=f"ip link set dev {shlex.quote(port.netdev)} up",
+            remedy="look at its cable and the subnet manager: `railbed check subnet_manager`"
+            if port.is_hca
+            else f"ip link set dev {shlex.quote(port.netdev)} up",
         )
     if rdma.link_layer == "InfiniBand":
         return RdmaPath(port=port, gid=None)
+    if port.is_hca:
+        return Obstacle(
+            why=f"{port.rdma} port {port.rdma_port} is {rdma.link_layer or 'of an unknown link layer'}, not InfiniBand",
+            remedy="write it under `ports` of the cluster file, with its interface and address, or make the port "
+            "InfiniBand (`mlxconfig`, LINK_TYPE)",
+        )
     return _gid_path(port, rdma.gids, version)
 
 
@@ -156,7 +167,7 @@ def _memlock_obstacle(facts: DeviceFacts) -> Obstacle | None:
 
 def _node_obstacle(node: Node, ports: Sequence[RdmaPath | Obstacle]) -> Obstacle | None:
     """Return why a node has no RDMA at all; None if at least one of its ports has it."""
-    if not node.ports:
+    if not node.rdma_ports:
         return Obstacle(why="no port on a rail in the cluster file")
     if any(isinstance(path, RdmaPath) for path in ports):
         return None
@@ -174,6 +185,19 @@ def _shared_rails(cluster: Cluster, ports: Mapping[str, Sequence[RdmaPath | Obst
     return shared - {path.port.rail for path in every if path.version == 1} or shared
 
 
+def _rails_of_pairs(ports: Mapping[str, Sequence[RdmaPath | Obstacle]]) -> set[str]:
+    """Return the rails between pairs of nodes, if every pair has one that RDMA can use at both ends; else nothing."""
+    pairs = [first & second for first, second in combinations(_usable_rails(ports).values(), 2)]
+    return set().union(*pairs) if pairs and all(pairs) else set()
+
+
+def _usable_rails(ports: Mapping[str, Sequence[RdmaPath | Obstacle]]) -> dict[str, set[str]]:
+    """Return the rails that RDMA can use on each node, all with one RoCE version: v2 if any has it."""
+    usable = {name: [path for path in paths if isinstance(path, RdmaPath)] for name, paths in ports.items()}
+    newest = max((path.version for paths in usable.values() for path in paths), default=2)
+    return {name: {path.port.rail for path in paths if path.version == newest} for name, paths in usable.items()}
+
+
 def _other_end(name: str, obstacle: Obstacle) -> Obstacle:
     return Obstacle(why=f"RDMA needs both ends, and {name} has none: {obstacle.why}", remedy=obstacle.remedy)
 
@@ -182,7 +206,16 @@ def _no_common_rail(cluster: Cluster, ports: Mapping[str, Sequence[RdmaPath | Ob
     blocked = [
         f"{name}/{port.netdev}: {path.why}"
         for name, paths in ports.items()
-        for port, path in zip(cluster.nodes[name].ports, paths, strict=True)
+        for port, path in zip(cluster.nodes[name].rdma_ports, paths, strict=True)
         if isinstance(path, Obstacle)
     ]
-    return Obstacle(why=f"no rail has RDMA on all nodes ({'; '.join(blocked) or 'they share none'})")
+    rails = _usable_rails(ports)
+    apart = next((pair for pair in combinations(rails, 2) if not rails[pair[0]] & rails[pair[1]]), ())
+    why = f"no rail has RDMA on all nodes ({'; '.join(blocked) or 'they share none'})"
+    if blocked or not apart or len(rails) < 3:
+        return Obstacle(why=why)
+    return Obstacle(
+        why=f"no rail has RDMA on all nodes, and {' and '.join(apart)} share none: NCCL, UCX and MPI connect all pairs",
+        remedy="connect the nodes through a switch, or each with each (three nodes in a ring); a longer ring has nodes "
+        "that are no neighbours",
+    )

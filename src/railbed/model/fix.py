@@ -103,6 +103,51 @@ class SlotStep:
 Step = RunStep | FileStep | ConfigStep | SlotStep
 
 
+ALL_PORTS = "all ports"
+SHOWN_PORTS = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interruption:
+    """The ports of a switch whose traffic a change stops for a moment."""
+
+    losing: tuple[str, ...] = ()
+    """Ports that lose packets; ALL_PORTS for every port of the switch, also those not in the cluster file."""
+    flapping: tuple[str, ...] = ()
+    """Ports whose link goes down and comes up again."""
+
+    def __bool__(self) -> bool:
+        """Whether anything is interrupted."""
+        return bool(self.losing or self.flapping)
+
+    def __or__(self, other: Interruption) -> Interruption:
+        """Return what two changes interrupt together."""
+        losing = tuple(dict.fromkeys((*self.losing, *other.losing)))
+        flapping = tuple(dict.fromkeys((*self.flapping, *other.flapping)))
+        return Interruption(losing=(ALL_PORTS,) if ALL_PORTS in losing else losing, flapping=flapping)
+
+    def describe(self, device: str) -> str:
+        """Return it for people; empty if nothing is interrupted."""
+        parts = []
+        if ALL_PORTS in self.losing:
+            parts.append(f"all ports of {device} lose packets for a moment, also those not in the cluster file")
+        elif self.losing:
+            verb = "loses" if len(self.losing) == 1 else "lose"
+            parts.append(f"{_first_ports(self.losing)} of {device} {verb} packets for a moment")
+        if self.flapping:
+            noun = "link goes down and comes" if len(self.flapping) == 1 else "links go down and come"
+            parts.append(f"{_first_ports(self.flapping)} of {device}: the {noun} up again")
+        return "; ".join(parts)
+
+
+NOTHING = Interruption()
+
+
+def _first_ports(ports: tuple[str, ...]) -> str:
+    more = len(ports) - SHOWN_PORTS
+    return ", ".join(ports) if more <= 0 else f"{', '.join(ports[:SHOWN_PORTS])} and {more} more ports"
+
+
 class Persistence(StrEnum):
     """Whether a fix survives a reboot of the device."""
 
@@ -127,6 +172,8 @@ class Fix:
     persistence: Persistence
     interrupts: bool = False
     """Traffic of the device may stop for a moment."""
+    interruption: Interruption = NOTHING
+    """Of a switch: which ports that concerns."""
     seconds: int = 0
     """How much longer than usual it may take: a download, for example."""
     after: tuple[str, ...] = ()
@@ -160,6 +207,8 @@ class Fix:
             commands = f"{self.alternative}; else {commands}"
         if self.condition:
             commands = f"{commands}, {self.condition}"
+        if self.interruption:
+            commands = f"{commands} ({self.interruption.describe(self.device)})"
         if self.at_boot_only:
             commands = f"`railbed configure` stores it; what has to happen at every boot: {commands}"
         return f"{commands}; {self.note}" if self.note else commands
@@ -176,7 +225,12 @@ def is_one_line(line: str) -> bool:
 
 
 def configure_lines(
-    device: str, *lines: str, interrupts: bool = False, alternative: str = "", condition: str = "", note: str = ""
+    device: str,
+    *lines: str,
+    interruption: Interruption = NOTHING,
+    alternative: str = "",
+    condition: str = "",
+    note: str = "",
 ) -> Fix:
     """Return the fix that enters lines into a switch's configuration and saves it, so that it survives a reload."""
     return Fix(
@@ -184,7 +238,8 @@ def configure_lines(
         apply=(ConfigStep(lines=lines),),
         undo=(),
         persistence=Persistence.KEPT,
-        interrupts=interrupts,
+        interrupts=bool(interruption),
+        interruption=interruption,
         alternative=alternative,
         condition=condition,
         note=note,

@@ -146,7 +146,12 @@ _RDMA = (
     Meter("rdma_receiver_not_ready", "packet", "packets refused because the receiver had no buffer posted"),
     Meter("rdma_out_of_buffer", "packet", "packets dropped because the receiver had no buffer posted"),
     Meter("rdma_duplicate_requests", "packet", "requests that arrived twice"),
-    Meter("rdma_damaged_packets", "packet", "RoCE packets with a wrong checksum (ICRC)", error=True),
+    Meter(
+        "rdma_damaged_packets",
+        "packet",
+        "RoCE packets that a device changed on the way: wrong checksum (ICRC)",
+        error=True,
+    ),
     Meter("rdma_link_downed", "change", "times the RDMA port went down", bits=32, error=True),
 )
 _CARD = (

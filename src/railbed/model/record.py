@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from enum import StrEnum
 from typing import Any, ClassVar, Literal
 
-from railbed.model.fix import Fix
+from railbed.model.fix import Fix, Interruption
 
 
 class Verdict(StrEnum):
@@ -108,10 +108,19 @@ class Change:
     """Those that restore what was there; files and switches are restored from copies instead."""
     interrupts: bool = False
     """Traffic of the device may stop for a moment."""
+    losing: tuple[str, ...] = ()
+    """Of a switch: ports that lose packets for a moment; `all ports` for every port, also those not in the file."""
+    flapping: tuple[str, ...] = ()
+    """Of a switch: ports whose link goes down and comes up again."""
     left_out: str = ""
     """Why `configure --apply` does not make it."""
     time: float = field(default_factory=time.time)
     kind: Literal["change"] = "change"
+
+    @property
+    def interruption(self) -> Interruption:
+        """What it interrupts on a switch."""
+        return Interruption(losing=self.losing, flapping=self.flapping)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,7 +30,11 @@ PATTERNS = {
 FROM_SERVICES = ("mtu", "address")
 """Settings that other probes understand in the configuration of network services."""
 MAX_FILES = 300
-UNDERSTOOD = ("cpupower", "cpufrequtils", "ondemand", "loadcpufreq", "tuned", "nvidia-persistenced", "openibd")
+UNDERSTOOD = (
+    *("cpupower", "cpufrequtils", "ondemand", "loadcpufreq", "tuned", "nvidia-persistenced", "openibd"),
+    *("systemd-networkd", "systemd-networkd-wait-online", "networkd-dispatcher", "networking"),
+    *("NetworkManager", "NetworkManager-dispatcher", "NetworkManager-wait-online"),
+)
 """Services that other probes read."""
 MATCHES = "\n".join(
     f"{'!more && ' if name in FROM_SERVICES else ''}line ~ /{pattern.lower()}/ {{ note({number}) }}"
@@ -64,6 +68,7 @@ scripts=$(scripts_of "$more")
 function note(number) {{
   if (!((number, FILENAME) in seen)) {{ seen[number, FILENAME]; files[number] = files[number] FILENAME "\n" }}
 }}
+/^[ \t]*[#;]/ {{ next }}
 {{ line = tolower($0) }}
 {MATCHES}
 END {{ {TITLES} }}' 2>/dev/null

@@ -24,6 +24,8 @@ COLUMNS = (
     "ecc.mode.current",
     "ecc.errors.uncorrected.volatile.total",
 )
+GB10 = "GB10"
+"""Part of the name of the GPU in DGX Spark and its like, whatever maker the machine has."""
 LATE_COLUMN = "compute_cap"
 """Drivers before 510 do not support it and reject the query."""
 MOMENTARY = ("temperature.gpu", "power.draw", "power.limit")
@@ -103,6 +105,11 @@ class Gpus:
     """Newest CUDA version that the driver supports; drivers before 410 do not report it."""
     problem: str | None = None
     """The error that nvidia-smi printed, in place of a list of GPUs or with it."""
+
+    @property
+    def is_gb10(self) -> bool:
+        """The machine is a DGX Spark or its like, where GPU and processors share their memory."""
+        return any(GB10 in card.name for card in self.gpus)
 
     @property
     def none_here(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from railbed.model.cluster import Cluster, Policy
@@ -12,6 +13,8 @@ if TYPE_CHECKING:  # numpy: check does without
     from railbed.rules.signal import Signal
 
 F = TypeVar("F")
+S = TypeVar("S")
+V = TypeVar("V")
 
 
 class Ground(Protocol):
@@ -57,3 +60,11 @@ def require_known(reading: Known[F] | Unknown, device: str) -> Known[F]:
     if isinstance(reading, Unknown):
         raise Unread(reading, device)
     return reading
+
+
+def value_if_read(place: S, value_of: Callable[[S], V]) -> V | None:
+    """Return a value of a place; None if the facts that it is computed from are missing."""
+    try:
+        return value_of(place)
+    except Unread:
+        return None

@@ -19,7 +19,9 @@ from railbed.model.probe import Probe
 from railbed.model.reading import Unknown
 from railbed.rules.judgement import Judgement
 
-Scope = Literal["node", "port", "rail", "switch", "switch port", "BMC", "cable", "path", "recording", "cluster"]
+Scope = Literal[
+    "node", "port", "RDMA port", "rail", "switch", "switch port", "BMC", "cable", "path", "recording", "cluster"
+]
 Stage = Literal["power", "cabling", "BIOS", "host", "card", "switch", "rail", "environment"]
 """When a cluster is brought up, in this order."""
 HEADINGS = ("What", "Why", "Fix", "Source")

@@ -18,9 +18,9 @@ from railbed.model.cluster import Cluster, Node, Policy, Port, Rail, Switch, Swi
 from railbed.model.meters import SeriesKey
 from railbed.model.probe import Pairs, Probe
 from railbed.model.reading import DeviceFacts, Known, Output
-from railbed.rules.place import JudgedPlace, require_known
+from railbed.rules.place import JudgedPlace, require_known, value_if_read
 from railbed.rules.recorded import RecordedRun, RunTimeline
-from railbed.rules.rule import NotJudged, Unread
+from railbed.rules.rule import NotJudged
 
 if TYPE_CHECKING:  # numpy: check does without
     from railbed.rules.signal import Signal
@@ -90,6 +90,11 @@ class NodeView(DeviceView):
         """Its ports on rails."""
         return (PortView(self, port) for port in self.node.ports)
 
+    @property
+    def rdma_ports(self) -> Iterator[PortView]:
+        """Its ports on rails, and its HCAs without an interface."""
+        return (PortView(self, port) for port in self.node.rdma_ports)
+
 
 @dataclass(frozen=True, slots=True)
 class PortView(JudgedPlace):
@@ -120,9 +125,10 @@ class PortView(JudgedPlace):
 
     @property
     def peers(self) -> list[PortView]:
-        """The ports of other nodes on the same rail."""
-        nodes, peers = self.site.nodes_by_name, self.site.cluster.peers(self.node.name, self.port)
-        return [PortView(nodes[name], port) for name, port in peers if name in nodes]
+        """The ports of other nodes on the same rail; of an HCA, their HCAs."""
+        wanted = (self.port.rail, self.port.is_hca)
+        others = (port for node in self.site.nodes if node.name != self.node.name for port in node.rdma_ports)
+        return [port for port in others if (port.port.rail, port.port.is_hca) == wanted]
 
     @property
     def switch_port(self) -> SwitchPortView | None:
@@ -279,10 +285,8 @@ class Site:
     @cached_property
     def nodes_by_name(self) -> Mapping[str, NodeView]:
         """Nodes, in the order of the file."""
-        nodes = self.cluster.nodes.items()
-        return {
-            name: NodeView(self, name, self.devices[name], node) for name, node in nodes if self._has_answered(name)
-        }
+        answered = ((name, node) for name, node in self.cluster.nodes.items() if self._has_answered(name))
+        return {name: NodeView(self, name, self.devices[name], node) for name, node in answered}
 
     @property
     def nodes(self) -> Collection[NodeView]:
@@ -335,19 +339,13 @@ class Site:
         return tuple(RailView(self, name, rail, tuple(ports[name])) for name, rail in self.cluster.rails.items())
 
     def count_on_rail(self, rail: str, value_of: Callable[[PortView], V]) -> Mapping[V | None, int]:
-        """Return how many ports of a rail have each value; they are read once, however many of them are compared."""
+        """Return how many ports of a rail, or else HCAs, have each value; they are read once, however many compare."""
         if (rail, value_of) not in self._counted:
-            ports = next(view.ports for view in self.rails if view.name == rail)
-            self._counted[rail, value_of] = Counter(_value(port, value_of) for port in ports)
+            own = next(view.ports for view in self.rails if view.name == rail)
+            ports = own or [port for node in self.nodes for port in node.rdma_ports if port.port.rail == rail]
+            self._counted[rail, value_of] = Counter(value_if_read(port, value_of) for port in ports)
         return self._counted[rail, value_of]
 
     def _has_answered(self, device: str) -> bool:
         facts = self.devices.get(device)
         return facts is not None and (facts.failure is None or facts.failure.connected)
-
-
-def _value(port: PortView, value_of: Callable[[PortView], V]) -> V | None:
-    try:
-        return value_of(port)
-    except Unread:
-        return None

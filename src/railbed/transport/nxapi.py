@@ -17,11 +17,12 @@ from dataclasses import dataclass
 from railbed.errors import DeviceError, LoginRefused, TimedOut, Unreachable
 from railbed.model.cluster import Login
 from railbed.model.reading import COMPLAINT_CHARS, Output
+from railbed.parsing.nexus.refusals import refusal_of
 from railbed.transport.base import Command, Forward, Program, Target, Transport
 from railbed.transport.batch import PrintsTooMuch, cut_off, unfinished_output
 from railbed.transport.https import CONNECT_SECONDS, HttpAnswer, HttpsServer
 from railbed.transport.secret import resolve, secret_place
-from railbed.transport.ssh.switch import REFUSAL, REFUSED, no_programs, run_first_accepted
+from railbed.transport.ssh.switch import REFUSED, no_programs, run_first_accepted
 
 PATH = "/ins"
 AS_JSON = "| json"
@@ -179,16 +180,14 @@ def _reply_of(output: Mapping[str, object]) -> CommandReply:
         reason = output.get("clierror") or output.get("msg") or f"NX-API code {code}"
         return CommandReply(refusal=_refusal(str(reason)))
     if isinstance(body, str):
-        text = _encode(body)
-        return CommandReply(refusal=_refusal(body)) if REFUSAL.match(text) else CommandReply(text=text)
+        return CommandReply(refusal=_refusal(body)) if refusal_of(body) else CommandReply(text=_encode(body))
     return CommandReply(text=_encode(json.dumps(body) if body else ""))
 
 
 def _refusal(text: str) -> bytes:
     """Return the sentence in a refusal, without the caret that points into the command."""
-    encoded = _encode(text.strip() or "refused")
-    match = REFUSAL.match(encoded)
-    return (match[1] if match else encoded.splitlines()[0]).strip()[:COMPLAINT_CHARS]
+    sentence = refusal_of(text) or (text.strip() or "refused").splitlines()[0].strip()
+    return _encode(sentence)[:COMPLAINT_CHARS]
 
 
 def _encode(text: str) -> bytes:

@@ -35,6 +35,7 @@ CONTEXT = Context(
     cnp_priority=6,
 )
 NO_CONTEXT = Context()
+UNKNOWN_CARDS = replace(CONTEXT, places={address: replace(it, software=None) for address, it in CONTEXT.places.items()})
 SOFTWARE = replace(CONTEXT, places={address: replace(it, software=True) for address, it in CONTEXT.places.items()})
 
 

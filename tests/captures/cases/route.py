@@ -156,7 +156,10 @@ CASES = [
         "pausing_storm",
         "no frames",
         lambda: [at(1, stream(10))],
-        skipped("node1/rail0 has no pause frames; cards and switches rarely pass them on"),
+        skipped(
+            "node1/rail0 has no pause frames, which a card's sniffer or a mirror port rarely shows: "
+            "`railbed watch` counts them"
+        ),
     ),
     Case(
         "pausing_priority",

@@ -173,12 +173,17 @@ def test_an_address_has_one_spelling() -> None:
 
 
 def test_the_cluster_file_gives_names_speeds_and_marks() -> None:
-    ports = [{"netdev": "ens1", "rdma": "rxe0", "rail": "rail0", "address": f"10.0.0.{n}"} for n in (1, 2)]
+    names = {1: "mlx5_0", 2: "rxe0"}
+    ports = [{"netdev": "ens1", "rdma": names[n], "rail": "rail0", "address": f"10.0.0.{n}"} for n in (1, 2)]
     nodes = {f"node{n}": {"host": f"h{n}", "ports": [port]} for n, port in enumerate(ports, 1)}
     rails = {"rail0": {"subnet": "10.0.0.0/24", "speed": 25}}
-    context = Context.of(Cluster.model_validate({"name": "lab", "rails": rails, "nodes": nodes}))
+    cluster = Cluster.model_validate({"name": "lab", "rails": rails, "nodes": nodes})
+    context = Context.of(cluster)
     expected = KnownPort(node="node2", port="ens1", rail="rail0", speed=25, mtu=9000, software=True)
     assert context.place("::ffff:10.0.0.2") == expected
+    assert context.places["10.0.0.1"].software is None, "people may give a software device any name"
+    shown = Context.of(cluster, {("node1", "ens1"): True, ("node2", "ens1"): False})
+    assert [shown.places[f"10.0.0.{n}"].software for n in (1, 2)] == [True, False], "the device decides, not its name"
     assert (context.dscp, context.ecn, context.priority, context.cnp_dscp) == (26, True, 3, 48)
     assert (context.node("10.9.9.9"), context.port("10.0.0.1"), context.rail("10.9.9.9")) == (
         "10.9.9.9",

@@ -9,7 +9,7 @@ import pytest
 from pydantic import TypeAdapter
 from ruamel.yaml import YAML
 
-from railbed.capture.methods import PROBES, NoMethod, choose_method
+from railbed.capture.methods import PROBES, NoMethod, choose_method, software_ports
 from railbed.capture.recording import PortPlan
 from railbed.capture.run import CaptureRequest, _fixes, _ports, _refuse_without_tcpdump
 from railbed.errors import ToolMissing, UsageError
@@ -60,6 +60,15 @@ def test_a_card_is_recorded_as_it_allows(case: dict[str, Any]) -> None:
     steps = (str(method.fix.apply[0]), str(method.fix.undo[0])) if method.fix else (None, None)
     assert steps == (expected.get("apply"), expected.get("undo"))
     assert method.nanoseconds == (method.name != "card"), "libpcap has no nanoseconds on an RDMA device"
+
+
+@pytest.mark.parametrize(("parent", "driver"), [("ens1", None), (None, "mlx5_core")])
+def test_the_device_shows_that_it_is_software_whatever_its_name(parent: str | None, driver: str | None) -> None:
+    device: dict[str, Any] = {"name": "roce0", "ports": {}, "parent": parent, "driver": driver}
+    case = {"facts": {"infiniband": {"facts": {"devices": {"roce0": device}}}}}
+    port = Port(netdev="ens1", rdma="roce0", rail="rail0", address="10.1.0.1")
+    known = {("a", "ens1"): driver is None}
+    assert software_ports([("a", port), ("b", port)], {"a": facts_of(case)}) == known
 
 
 def test_flags_of_one_node_are_one_change() -> None:

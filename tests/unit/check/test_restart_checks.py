@@ -146,7 +146,7 @@ async def test_all_nodes_together_have_limited_time(
 @pytest.mark.parametrize("name", [check.name for check in restart_checks()])
 def test_rules_at_a_restart_read_nodes_in_one_round(name: str) -> None:
     (check,) = (check for check in restart_checks() if check.name == name)
-    assert check.scope in ("node", "port", "rail", "cluster")
+    assert check.scope in ("node", "port", "RDMA port", "rail", "cluster")
     for probe in check.probes:
         assert probe.runs_on == "node"
         assert not isinstance(probe.command, PairTest)

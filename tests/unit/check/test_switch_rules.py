@@ -58,7 +58,7 @@ def test_any_priority_can_be_lossless(platform: str, priority: int) -> None:
         "policy-map type network-qos RAILBED-NETWORK\n  class type network-qos c-8q-nq3\n    no pause",
         "policy-map type queuing RAILBED-EGRESS\n  class type queuing c-out-8q-q3\n    no random-detect",
         "system qos\n  no service-policy type network-qos RAILBED-NETWORK",
-        "system qos\n  no service-policy type queuing output RAILBED-EGRESS",
+        "interface Ethernet1/2\n  no service-policy type queuing output RAILBED-EGRESS",
     ],
 )
 def test_a_line_that_someone_removed_is_found_and_comes_back(removed: str) -> None:
@@ -96,28 +96,30 @@ def test_counters_that_increase_are_found() -> None:
     assert growth == {"s1/Ethernet1/1": "pauses received +9", "s1/Ethernet1/2": "no-drop queue drops +4"}
 
 
-PUBLISHED: list[tuple[str, str, set[str]]] = [
-    ("cisco_reference.cfg", "n9k-400g", set()),
-    ("cisco_reference.cfg", "n9k", {"switch_ecn"}),
+PUBLISHED: list[tuple[str, str, set[str], set[str]]] = [
+    ("cisco_reference.cfg", "n9k-400g", set(), set()),
+    ("cisco_reference.cfg", "n9k", {"switch_ecn"}, set()),
     (
         "microsoft_reference.cfg",
         "n9k-400g",
         {"switch_cnp", "switch_dscp", "switch_mtu", "switch_pfc", "switch_watchdog"},
+        {"switch_cnp"},
     ),
 ]
+"""Configuration, platform, the rules that fail, and those whose change is left to a person."""
 
 
 @pytest.mark.shared
 @pytest.mark.skipif(not FIXTURES.is_dir(), reason="no ../shared/fixtures here")
 def test_every_published_configuration_is_judged() -> None:
-    assert {config for config, _, _ in PUBLISHED} == {path.name for path in (FIXTURES / "config").glob("*.cfg")}
+    assert {config for config, *_ in PUBLISHED} == {path.name for path in (FIXTURES / "config").glob("*.cfg")}
 
 
 @pytest.mark.shared
 @pytest.mark.skipif(not FIXTURES.is_dir(), reason="no ../shared/fixtures here")
-@pytest.mark.parametrize(("config", "platform", "lacking"), PUBLISHED)
+@pytest.mark.parametrize(("config", "platform", "lacking", "by_hand"), PUBLISHED)
 def test_published_configurations_are_lossless_or_the_findings_name_what_is_missing(
-    config: str, platform: str, lacking: set[str]
+    config: str, platform: str, lacking: set[str], by_hand: set[str]
 ) -> None:
     ports = "1/1-32" if platform == "n9k-400g" else "1/1-48"
     switch = connected(platform, (FIXTURES / "config" / config).read_text().replace("1/1-48", ports))
@@ -126,4 +128,4 @@ def test_published_configurations_are_lossless_or_the_findings_name_what_is_miss
     repair(switch, findings)
     repaired = judged(switch)
     assert verdicts(repaired).keys() == verdicts(findings).keys()
-    assert wrong(repaired) == []
+    assert {check for check, _, _ in wrong(repaired)} == by_hand

@@ -13,7 +13,7 @@ from railbed.configure import apply
 from railbed.configure.request import Callbacks
 from railbed.fleet import Fleet, change
 from railbed.fleet.change import commit
-from railbed.model.events import DeviceChanged
+from railbed.model.events import ChangeStarted, DeviceChanged
 from railbed.model.fix import Fix, Persistence, as_steps
 from railbed.transport.base import Target
 from railbed.transport.connect import live_connector
@@ -51,6 +51,29 @@ async def test_devices_are_changed_at_the_same_time(monkeypatch: pytest.MonkeyPa
             changes = apply.change_devices(fleet, [fix(name, "true") for name in DEVICES], CALLBACKS, outcome="applied")
             outcomes = {record.subject: record.outcome async for record in changes if isinstance(record, DeviceChanged)}
     assert outcomes == dict.fromkeys(DEVICES, "applied")
+
+
+@pytest.mark.parametrize(("run", "order"), [(None, ["switch", "node"]), ("earlier", ["node", "switch"])])
+async def test_switches_are_changed_before_nodes_and_undone_after_them(
+    monkeypatch: pytest.MonkeyPatch, run: str | None, order: list[str]
+) -> None:
+    begun: list[str] = []
+    ended: list[str] = []
+
+    async def note(_: Fleet, fix: Fix, *__: Any) -> str:
+        begun.append(fix.device)
+        await asyncio.sleep(0)
+        assert len(begun) == len(ended) + 1, "the other kind of device waits"
+        ended.append(fix.device)
+        return ""
+
+    monkeypatch.setattr(apply, "_commit", note)
+    targets = [Target(name="node", host="local"), Target(name="switch", host="local", kind="switch")]
+    async with live_connector() as connect, Fleet(targets, connect) as fleet:
+        fixes = [fix(target.name, "true") for target in targets]
+        records = apply.change_devices(fleet, fixes, CALLBACKS, outcome="undone" if run else "applied", run=run)
+        started = [record.subject async for record in records if isinstance(record, ChangeStarted)]
+    assert (begun, started) == (order, order)
 
 
 async def test_the_steps_of_a_device_run_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ from railbed.configure.planned import PlannedFix
 from railbed.configure.render import rendered_files
 from railbed.configure.switchlines import merge_lines
 from railbed.model.cluster import Cluster
-from railbed.model.fix import ConfigStep, FileStep, Fix, Persistence, as_steps, configure_lines
+from railbed.model.fix import ConfigStep, FileStep, Fix, Interruption, Persistence, as_steps, configure_lines
 from railbed.model.reading import DeviceFacts, Known, Output
 from railbed.model.record import Finding, Verdict
 from railbed.parsing.boot_unit import read_unit, render_unit
@@ -322,9 +322,11 @@ def test_rendered_scripts_are_shell_and_the_undo_restores_files(tmp_path_factory
 
 
 def test_the_lines_of_a_switch_have_their_way_back_beside_them() -> None:
-    change = configure_lines("s", "interface Ethernet1/1", "  mtu 9216")
+    mtu = Interruption(losing=("Ethernet1/1",))
+    change = configure_lines("s", "interface Ethernet1/1", "  mtu 9216", interruption=mtu)
     rendered = rendered_files(plan_of(finding("switch_mtu", change, subject="s/Ethernet1/1")))
     assert set(rendered) == {"s.cfg", "s-undo.cfg"}
+    assert "! Meanwhile Ethernet1/1 of s loses packets for a moment." in rendered["s.cfg"]
     assert [line for line in rendered["s.cfg"].splitlines() if not line.startswith("!")] == [
         "interface Ethernet1/1",
         "  mtu 9216",

@@ -136,8 +136,20 @@ def test_hosts_count_by_their_numbers() -> None:
 
 def test_rdma_without_an_address_is_reported() -> None:
     assert list(notices([machine(1, bare_rdma=("mlx5_3",))])) == [
-        "192.0.2.1: RDMA device mlx5_3 has no IPv4 address on its interface and was left out"
+        "192.0.2.1: RDMA device mlx5_3 has no IPv4 address on its interface and was left out; "
+        "InfiniBand without IPoIB goes under `hcas` by hand"
     ]
+
+
+def test_hcas_of_the_file_and_their_fabric_stay() -> None:
+    observed = [machine(1, bare_rdma=("mlx5_3",)), machine(2)]
+    filed = build("pair", observed).model_dump(mode="json", exclude_none=True)
+    filed["rails"]["ib0"] = {"infiniband": True}
+    name = next(iter(filed["nodes"]))
+    filed["nodes"][name]["hcas"] = [{"rdma": "mlx5_3", "rail": "ib0"}]
+    existing = Cluster.model_validate(filed)
+    assert build("pair", observed, existing=existing) == existing
+    assert not [notice for notice in notices(observed, existing) if "mlx5_3" in notice]
 
 
 def test_lldp_gives_the_switch_and_its_ports() -> None:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from ipaddress import ip_address
 from typing import Any
 
 import pytest
+from pydantic import TypeAdapter
 
 from railbed.bench.schedule import make_schedule
 from railbed.bench.site import site_of
 from railbed.bench.suite import Suite
 from railbed.bench.tools import perftest
+from railbed.launch.common_network import MeetingPlace, meeting_places
 from railbed.launch.fabric import NodeFabric, fabric_environment, fabric_of
 from railbed.model.cluster import Cluster
 from railbed.model.reading import DeviceFacts, DeviceFailure, Known, Output, Unknown
-from railbed.probes import infiniband, limits
+from railbed.probes import infiniband, ip_addr, limits
 
 UNLIMITED = "Max locked memory         unlimited            unlimited            bytes\n"
 SMALL = "Max locked memory         65536                65536                bytes\n"
@@ -122,6 +125,123 @@ def test_a_rail_that_one_node_cannot_use_is_used_by_none() -> None:
     assert {value.environment["NCCL_IB_HCA"] for value in fabric.values()} == {"=mlx5_0:1"}
 
 
+def ring(number: int) -> Cluster:
+    """Return nodes that are cabled in a ring with both functions of each cable, as DGX Sparks are."""
+    names = "abcdef"[:number]
+    nodes, rails = {}, {}
+    for at, name in enumerate(names):
+        ports = []
+        for side, cable in ((0, at), (1, (at - 1) % number)):
+            for twin, function in enumerate(("rocep1s0", "roceP2p1s0")):
+                rail = f"cable{cable}{'ab'[twin]}"
+                rails[rail] = {"subnet": f"192.168.{2 * cable + twin}.0/24", "point_to_point": True}
+                ports.append(
+                    {
+                        "netdev": f"en{function[4:]}f{side}np{side}",
+                        "rail": rail,
+                        "rdma": f"{function}f{side}",
+                        "address": f"192.168.{2 * cable + twin}.{side + 1}",
+                    }
+                )
+        nodes[name] = {"host": f"10.0.0.{at + 1}", "ports": ports}
+    return Cluster.model_validate({"name": "ring", "rails": rails, "nodes": nodes})
+
+
+def facts_of(wanted: Cluster, *, same_bridges: bool = True) -> dict[str, DeviceFacts]:
+    """Return the facts of nodes whose cards all work, and which have a management network and a bridge each."""
+    facts = {}
+    for at, (name, own) in enumerate(wanted.nodes.items(), 1):
+        lines, addresses = [], []
+        for port in own.ports:
+            files = f"{port.rdma}/ports/1"
+            lines += [f"{files}/state:4: ACTIVE", f"{files}/link_layer:Ethernet"]
+            mapped = ip_address(f"::ffff:{port.address}").exploded
+            lines += [f"{files}/gids/3:{mapped}", f"{files}/gid_attrs/types/3:RoCE v2"]
+            addresses.append((port.netdev, str(port.address)))
+        addresses += [("docker0", "172.17.0.1" if same_bridges else f"172.17.0.{at}"), ("enP7s7", own.host)]
+        interfaces = {netdev: [{"address": address, "prefix": 24, "scope": "global"}] for netdev, address in addresses}
+        readings = {
+            "infiniband": (known(infiniband.parse("\n".join(lines) + "\n")),),
+            "limits": (known(limits.parse(UNLIMITED)),),
+            "ip_addr": (known(TypeAdapter(ip_addr.Addresses).validate_python({"interfaces": interfaces})),),
+        }
+        facts[name] = DeviceFacts(device=name, readings=readings)
+    return facts
+
+
+def test_a_ring_of_three_uses_all_cables_and_meets_on_the_network_that_all_have() -> None:
+    wanted = ring(3)
+    fabric = fabric_of(wanted, facts_of(wanted))
+    assert all(not node_fabric.obstacle for node_fabric in fabric.values())
+    both_ports = "rocep1s0f0:1,roceP2p1s0f0:1,rocep1s0f1:1,roceP2p1s0f1:1"
+    assert (
+        values(fabric["a"]).items()
+        >= {
+            "NCCL_IB_HCA": f"={both_ports}",
+            "NCCL_IB_SUBNET_AWARE_ROUTING": "1",
+            "NCCL_NET_PLUGIN": "none",
+            "NCCL_IB_MERGE_NICS": "0",
+            "NCCL_CROSS_NIC": "1",
+            "NCCL_SOCKET_IFNAME": "=enP7s7",
+            "GLOO_SOCKET_IFNAME": "enP7s7",
+            "UCX_NET_DEVICES": both_ports,
+            "UCX_IB_ROCE_REACHABILITY_MODE": "local_subnet",
+            "UCX_MAX_RNDV_RAILS": "2",
+        }.items()
+    )
+    meetings = {name: node_fabric.meeting for name, node_fabric in fabric.items()}
+    assert {name: place and place.address for name, place in meetings.items()} == {
+        "a": "10.0.0.1",
+        "b": "10.0.0.2",
+        "c": "10.0.0.3",
+    }
+
+
+def test_a_ring_of_four_has_pairs_without_a_cable_and_so_no_rdma() -> None:
+    wanted = ring(4)
+    fabric = fabric_of(wanted, facts_of(wanted))
+    assert {node_fabric.obstacle for node_fabric in fabric.values()} == {
+        "no rail has RDMA on all nodes, and a and c share none: NCCL, UCX and MPI connect all pairs"
+    }
+    assert "through a switch" in fabric["a"].remedy
+    assert values(fabric["a"])["GLOO_SOCKET_IFNAME"] == "enP7s7"
+
+
+def test_a_cable_of_a_ring_without_rdma_is_the_obstacle() -> None:
+    wanted = ring(3)
+    facts = facts_of(wanted)
+    devices = facts["b"].read(infiniband.PROBE)
+    assert isinstance(devices, Known)
+    for name in ("rocep1s0f0", "roceP2p1s0f0"):
+        device = devices.facts.devices[name]
+        devices.facts.devices[name] = replace(device, ports={"1": replace(device.ports["1"], state="DOWN")})
+    fabric = fabric_of(wanted, facts)
+    assert "b/enp1s0f0np0: rocep1s0f0 port 1 is DOWN" in fabric["a"].obstacle
+
+
+def test_nodes_meet_on_their_first_ports_unless_these_are_on_different_rails() -> None:
+    facts = {"a": node("a", tree(1, rails=2)), "b": node("b", tree(2, rails=2))}
+    turned = cluster(rails=2).model_dump(mode="json", exclude_none=True)
+    turned["nodes"]["b"]["ports"].reverse()
+    fabric = fabric_of(Cluster.model_validate(turned), facts)
+    assert [values(fabric[name])["GLOO_SOCKET_IFNAME"] for name in "ab"] == ["eth1", "eth1"]
+    assert "NCCL_IB_SUBNET_AWARE_ROUTING" not in values(fabric["a"])
+
+
+def test_a_network_that_one_node_lacks_and_bridges_are_no_meeting_place() -> None:
+    wanted = ring(3)
+    facts = facts_of(wanted)
+    addresses = facts["c"].read(ip_addr.PROBE)
+    assert isinstance(addresses, Known)
+    del addresses.facts.interfaces["enP7s7"]
+    assert meeting_places(wanted, facts)["a"].interface == "enp1s0f0np0"
+    facts = facts_of(wanted, same_bridges=False)
+    addresses = facts["c"].read(ip_addr.PROBE)
+    assert isinstance(addresses, Known)
+    del addresses.facts.interfaces["enP7s7"]
+    assert {place.address for place in meeting_places(wanted, facts).values()} == {f"172.17.0.{n}" for n in (1, 2, 3)}
+
+
 def test_the_policy_decides_the_marking() -> None:
     facts = {"a": node("a", tree(1)), "b": node("b", tree(2))}
     assert fabric_of(cluster(ecn=False), facts)["a"].environment["NCCL_IB_TC"] == "104"
@@ -216,6 +336,39 @@ def test_bench_uses_the_same_gid_and_marks_nothing_that_has_no_mark() -> None:
     command = perftest.client(trial.flows[0].call)
     assert "-x 2" in command
     assert "--tclass" not in command
+
+
+def test_hcas_without_ipoib_are_used_and_ranks_meet_on_another_network() -> None:
+    values_of = {
+        name: {"host": f"10.0.0.{at}", "hcas": [{"rdma": f"mlx5_{hca}", "rail": f"ib{hca}"} for hca in (0, 1)]}
+        for at, name in enumerate("ab", 1)
+    }
+    rails = {"ib0": {"infiniband": True}, "ib1": {"infiniband": True}}
+    wanted = Cluster.model_validate({"name": "ib", "rails": rails, "nodes": values_of})
+    files = "".join(f"mlx5_{n}/ports/1/state:4: ACTIVE\nmlx5_{n}/ports/1/link_layer:InfiniBand\n" for n in (0, 1))
+    facts = facts_of(wanted)
+    for name, own in facts.items():
+        facts[name] = replace(own, readings={**own.readings, "infiniband": (known(infiniband.parse(files)),)})
+    fabric = fabric_of(wanted, facts)
+    assert values(fabric["a"]) == {
+        "NCCL_IB_HCA": "=mlx5_0:1,mlx5_1:1",
+        "NCCL_NET": "IB",
+        "NCCL_IB_TIMEOUT": "20",
+        "NCCL_IB_RETRY_CNT": "7",
+        "NCCL_CROSS_NIC": "0",
+        "NCCL_SOCKET_IFNAME": "=enP7s7",
+        "UCX_NET_DEVICES": "mlx5_0:1,mlx5_1:1",
+        "UCX_TLS": "rc_v,self",
+        "UCX_RC_VERBS_TIMEOUT": "4.3s",
+        "UCX_RC_VERBS_RETRY_COUNT": "7",
+        "UCX_MAX_RNDV_RAILS": "2",
+        "GLOO_SOCKET_IFNAME": "enP7s7",
+        "memlock": "unlimited",
+    }
+    assert fabric["b"].meeting == MeetingPlace(interface="enP7s7", address="10.0.0.2", network="10.0.0.0/24")
+    ethernet = infiniband.parse(files.replace("InfiniBand", "Ethernet"))
+    facts["b"] = replace(facts["b"], readings={**facts["b"].readings, "infiniband": (known(ethernet),)})
+    assert fabric_of(wanted, facts)["b"].obstacle == "mlx5_0 port 1 is Ethernet, not InfiniBand"
 
 
 def test_infiniband_has_neither_gid_nor_traffic_class() -> None:

@@ -89,6 +89,17 @@ def test_the_first_name_of_a_meter_decides() -> None:
     assert packets.values([5, 7]) == [5]
 
 
+def test_mlx5_counts_congestion_in_64_bits_and_queues_in_32() -> None:
+    names = ("np_cnp_sent", "np_ecn_marked_roce_packets", "rp_cnp_handled", "rx_icrc_encapsulated", "out_of_sequence")
+    counters = layout(("rdma", "ens1", [f"hw_counters/{name}" for name in names]))
+    last: dict[SeriesKey, Counted] = {}
+    top = 1 << 32
+    for before_and_after in ([top - 1] * 5, [top + 5, top + 5, top + 5, 3, 3]):
+        values = counters.values(before_and_after)
+        counters.widen(values, last)
+    assert values == [top + 5, top + 5, top + 5, 3, top + 3]  # the fourth was reset, only the last one wrapped
+
+
 def test_32_bits_continue_after_they_wrap() -> None:
     narrow = layout(("rdma", "ens1", ["hw_counters/out_of_sequence"]))
     top = 1 << 32

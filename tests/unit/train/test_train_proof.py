@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from railbed.launch.fabric import NodeFabric
-from railbed.model.cluster import Cluster
+from railbed.model.cluster import Cluster, Hca
 from railbed.model.record import Event, Finding, Measurement, Verdict
 from railbed.model.statistics import STUCK, WRAP, Range, growth_between
 from railbed.train.network.ledger import Ledger, must_be_rdma
@@ -446,3 +446,15 @@ class TestLedger:
 )
 def test_when_tcp_is_a_failure(rdma: str | None, transport: str, proves: bool, demanded: bool) -> None:
     assert must_be_rdma(pair(rdma), transport, proves=proves) is demanded
+
+
+def test_an_hca_without_an_interface_carries_rdma_and_no_tcp() -> None:
+    hca = Hca(rdma="mlx5_0", rail="ib0")
+    stretch = SentBytes(
+        rdma={"mlx5_0/1": PortSentBytes(payload=Range.exactly(10_000))},
+        net={"eno1": Range.exactly(500)},
+        tcp=Range.exactly(500),
+    )
+    traffic = node_traffic("a", [hca.as_port], stretch, gradients=10_000, hook=10_000)
+    assert traffic.carrier == "rdma"
+    assert traffic.tcp == Range.exactly(0)

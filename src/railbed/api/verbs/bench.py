@@ -8,8 +8,8 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 
 from railbed.api.clusters import ClusterLike, cluster_of, cluster_words
-from railbed.api.exits import DEVICE, OK
-from railbed.api.reach import Reach
+from railbed.api.exits import DEVICE, FOUND, OK
+from railbed.api.reach import Confirm, Reach, confirming
 from railbed.api.running import Invocation
 from railbed.api.stored import Run, folder_of
 from railbed.api.stream import RecordStream
@@ -38,6 +38,7 @@ def bench(
     experiment: str | None = None,
     second_visit: Run | str | os.PathLike[str] | None = None,
     baseline: str | os.PathLike[str] | None = None,
+    confirm: Confirm | None = None,
     reach: Reach | None = None,
     store: Store | None = None,
 ) -> RecordStream:
@@ -48,6 +49,7 @@ def bench(
     `suite` is a suite by name, or the path of a file. `experiment`, a name or a file, compares two arms, measured in
     turns, instead; `second_visit` is the run of a first visit, whose other arm is measured now. `baseline` is the file
     to judge by, which `save_baseline` writes; without it, the one beside the cluster file is used, if there is one.
+    `confirm` is asked once before the arm of an experiment configures devices; without it, the changes are made.
     """
     reach, store = reach or Reach(), store or Store()
     if experiment is not None and second_visit is not None:
@@ -62,14 +64,14 @@ def bench(
     def work(fleet: Fleet) -> AsyncGenerator[Record, None]:
         if question is not None:
             name = first.name if first else experiment or ""
-            return run_experiment(site, fleet, question, name, first, ongoing=ongoing)
+            return run_experiment(site, fleet, question, name, first, ongoing=ongoing, confirm=confirming(confirm))
         return bench_nodes(site, fleet, request)
 
     invocation = Invocation(
         verb="bench",
         cluster=site,
         work=work,
-        decide=_conclude,
+        decide=lambda tally: _conclude(tally, ongoing),
         closing=request.judge if question is None else ongoing.judge,
         changing=question is not None,
     )
@@ -93,7 +95,9 @@ def _beside(cluster: ClusterLike) -> Path | None:
     return None if isinstance(cluster, Cluster) else baselines.path_beside(Path(cluster or DEFAULT_CLUSTER))
 
 
-def _conclude(tally: Tally) -> Conclusion:
-    """Decide the exit code: 3 if nothing was measured."""
+def _conclude(tally: Tally, ongoing: Ongoing) -> Conclusion:
+    """Decide the exit code: 3 if nothing was measured, 1 if the user did not agree to the changes."""
+    if ongoing.declined:
+        return Conclusion(FOUND, "nothing was changed, and nothing measured")
     conclusion = conclude(tally)
     return conclusion if conclusion.code != OK or tally.measured else Conclusion(DEVICE, "nothing was measured")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from railbed.api.clusters import ClusterLike, cluster_words, required_cluster
 from railbed.api.exits import DEVICE, FOUND
-from railbed.api.reach import Confirm, Reach
+from railbed.api.reach import Confirm, Reach, confirming
 from railbed.api.running import Invocation, Work
 from railbed.api.stored import Run, folder_of
 from railbed.api.stream import RecordStream
@@ -68,7 +68,7 @@ def configure(
     checks = named or checks_with_fixes(usual_checks())
     request = ConfigureRequest(
         checks=checks,
-        callbacks=journal.callbacks(_confirming(confirm), render, store.folder),
+        callbacks=journal.callbacks(confirming(confirm), render, store.folder),
         mode="apply" if apply else "render" if render else "show",
         named={rule.name for rule in (checks if everything else named)},
         only=named_devices(site, only),
@@ -100,7 +100,7 @@ def power_cycle(
     site = required_cluster(cluster, reach, "configure")
     require_bmcs(site, nodes)
     journal = _journal_of(site)
-    callbacks = journal.callbacks(_confirming(confirm), None, store.folder)
+    callbacks = journal.callbacks(confirming(confirm), None, store.folder)
     request = PowerRequest(nodes=tuple(dict.fromkeys(nodes)), callbacks=callbacks, apply=apply)
     invocation = _invocation(site, journal, lambda fleet: cycle_nodes(site, fleet, request), changing=apply)
     words = ["configure", *(["--apply"] if apply else []), *_words("--power-cycle", nodes), *cluster_words(cluster)]
@@ -134,7 +134,7 @@ def undo(
     request = undo_request(
         site,
         folder,
-        journal.callbacks(_confirming(confirm), None, store.folder),
+        journal.callbacks(confirming(confirm), None, store.folder),
         runs=store.folder,
         only=devices,
         overwrite=overwrite,
@@ -178,14 +178,6 @@ def _invocation(cluster: Cluster, journal: ChangeJournal, work: Work, *, changin
         closing=journal.closing,
         changing=True,
     )
-
-
-def _confirming(confirm: Confirm | None) -> Callable[[str], Awaitable[bool]]:
-    async def answer(question: str) -> bool:
-        reply = confirm(question) if confirm else True
-        return await reply if isinstance(reply, Awaitable) else reply
-
-    return answer
 
 
 def _words(option: str, values: Sequence[str]) -> list[str]:

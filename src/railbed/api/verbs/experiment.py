@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any
 
@@ -13,8 +13,10 @@ from railbed.catalog import choose
 from railbed.check.book import CHECK_BOOK, probes_needed
 from railbed.check.run import read_devices
 from railbed.configure.plan import make_plan
-from railbed.configure.run import OWN_PROBES
+from railbed.configure.planned import names_of, pauses
+from railbed.configure.run import OWN_PROBES, planned_event
 from railbed.fleet import Fleet
+from railbed.model import events
 from railbed.model.cluster import Cluster
 from railbed.model.fix import Fix
 from railbed.model.reading import DeviceFacts
@@ -32,12 +34,17 @@ async def run_experiment(
     first: FirstVisit | None,
     *,
     ongoing: Ongoing,
+    confirm: Callable[[str], Awaitable[bool]],
 ) -> AsyncGenerator[Record, None]:
-    """Plan the changes of the arms, then measure the arms in turns."""
+    """Plan the changes of the arms, ask whether to make them, then measure the arms."""
     planned: dict[str, Sequence[Fix]] = {}
     async with aclosing(_plan_arms(cluster, fleet, experiment, planned)) as records:
         async for record in records:
             yield record
+    if any(planned.values()) and not await confirm(_question(planned)):
+        ongoing.declined = True
+        yield events.Notice(message="nothing was changed")
+        return
     measuring = compare_arms(cluster, fleet, experiment, name, first, planned=planned, ongoing=ongoing)
     async with aclosing(measuring) as records:
         async for record in records:
@@ -65,7 +72,18 @@ async def _plan_arms(
         plan = make_plan(site, judge(CHECK_BOOK, site, chosen), only=(), named=(), lasting=False)
         for change in plan.records():
             yield change
+        yield planned_event(plan)
         planned[arm] = [device.fix for device in plan.devices]
+
+
+def _question(planned: Mapping[str, Sequence[Fix]]) -> str:
+    """Return the question to the user: what is changed for which arm, and what that interrupts."""
+    parts = [
+        f"change {names_of([fix.device for fix in fixes])} for {arm}, and restore them afterwards{pauses(fixes)}"
+        for arm, fixes in planned.items()
+        if fixes
+    ]
+    return f"{'; '.join(parts)}; the same when they are restored?"
 
 
 def _rules(arm: Arm) -> list[Rule[Any]]:

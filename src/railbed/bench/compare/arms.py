@@ -19,6 +19,10 @@ WHY_APART = (
     "A change that takes a person cannot be measured in turns: the interval covers how much the repeats of a visit "
     "vary, not what else changed between the visits."
 )
+WHY_BLOCKS = (
+    "Each change of a switch interrupts its ports, so it is changed once: the interval covers how much the repeats of "
+    "an arm vary, not what else changed meanwhile; the arm without changes is measured before and after the other."
+)
 UNITS = {"bandwidth": "Gb/s", "disk_bandwidth": "GB/s", "disk_operations": "1/s"}
 TOO_FEW = "too few repeats of both arms were measured"
 
@@ -56,7 +60,7 @@ class Side:
         return sorted({f"{flow.source.node} > {flow.target.node} on {flow.source.rail}" for flow in flows})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Contest:
     """One comparison with both of its arms."""
 
@@ -66,6 +70,12 @@ class Contest:
     b: Side
     apart: str = ""
     """The time between the visits; empty if the arms took turns."""
+    in_blocks: bool = False
+    """All repeats of an arm were measured together, since its change interrupts a switch."""
+
+    def side_of(self, arm: Arm) -> Side:
+        """Return an arm's side."""
+        return self.a if self.a.arm is arm else self.b
 
     @property
     def now(self) -> list[Side]:
@@ -135,11 +145,13 @@ def answer(contest: Contest) -> Iterator[Record]:
         sentence += (
             f"; measured in two visits {contest.apart} apart, so it includes anything else that changed in between"
         )
+    if contest.in_blocks:
+        sentence += "; the arms did not take turns, so it includes anything else that changed meanwhile"
     yield _finding(contest, Verdict.OK, sentence)
 
 
 def _difference(contest: Contest) -> Difference | None:
-    if contest.apart:
+    if contest.apart or contest.in_blocks:
         enough = min(len(contest.a.values), len(contest.b.values)) >= 2
         return separate_difference(contest.a.numbers, contest.b.numbers) if enough else None
     both = sorted(contest.a.values.keys() & contest.b.values.keys())
@@ -174,7 +186,7 @@ def _finding(contest: Contest, verdict: Verdict, observed: str) -> Finding:
         verdict=verdict,
         expected="",
         observed=observed,
-        why=WHY_APART if contest.apart else WHY,
+        why=WHY_APART if contest.apart else WHY_BLOCKS if contest.in_blocks else WHY,
     )
 
 

@@ -79,6 +79,11 @@ class Experiment(Part):
     comparisons: Annotated[tuple[Comparison, ...], Field(min_length=1)]
     """What to compare."""
 
+    @property
+    def configures(self) -> bool:
+        """Whether an arm makes the changes of configure, which may be on switches: the user is asked first."""
+        return any(arm.change and arm.change.configure for arm in (self.a, self.b))
+
     @model_validator(mode="after")
     def _check_visits(self) -> Experiment:
         if (self.visits == 2) != (self.between is not None):

@@ -50,6 +50,10 @@ class ArmChanges:
                 return f"there is nothing to change for {arm.name}: no device has a fix for {rules}"
         return ""
 
+    def concerns_switches(self, arm: Arm) -> bool:
+        """Whether an arm changes a switch: then it is changed once for all repeats, since each change interrupts it."""
+        return any(fix.device in self.cluster.switches for fix in self.planned.get(arm.name, ()))
+
     def of(self, arm: Arm, nodes: Sequence[str]) -> list[Fix]:
         """Return the fixes that make an arm's change on nodes, and on switches if it concerns them.
 
@@ -86,6 +90,8 @@ class Ongoing:
     unanswered: list[Contest] = field(default_factory=list)
     """Comparisons to be answered in this visit."""
     tests: dict[str, list[str]] = field(default_factory=dict)
+    declined: bool = False
+    """The user did not agree to the changes."""
 
     def judge(self) -> Iterator[Record]:
         """Answer every comparison with numbers for both arms."""
@@ -128,6 +134,12 @@ async def compare_arms(
     progress.pace.expect(_expected_trials(experiment, contests))
     ongoing.unanswered += contests if experiment.visits == 1 or first is not None else ()
     changes = ArmChanges(cluster=cluster, facts=facts, planned=planned)
+    if any(changes.concerns_switches(arm) for arm in (experiment.a, experiment.b)):
+        async with aclosing(_measure_in_blocks(fleet, changes, experiment, contests, progress)) as records:
+            async for record in records:
+                yield record
+        ongoing.unanswered = []
+        contests = []
     for contest in contests:
         async with aclosing(_measure(fleet, changes, experiment, contest, progress, first)) as records:
             async for record in records:
@@ -226,29 +238,100 @@ async def _in_turns(
     """Measure the arms in turns, and swap the order each time so that neither always comes first."""
     for repeat in range(1, experiment.repeats + 1):
         for side in contest.now if repeat % 2 else contest.now[::-1]:
-            trials = [replace(trial, repeat=repeat, number=_next_number(progress)) for trial in side.trials]
-            nodes = sorted({node for trial in trials for node in trial.nodes})
-            start = len(progress.measured)
-            try:
-                async with (
-                    temporarily(fleet, changes.of(side.arm, nodes)),
-                    aclosing(run_trials(fleet, trials, progress)) as records,
-                ):
-                    async for record in records:
-                        yield label_arm(record, side.arm.name)
-            except NotUndone as error:
-                if _is_interrupt(error.__context__):
-                    raise
-                progress.left_changed = error
-            except DeviceError as error:
-                yield events.Notice(subject=side.arm.name, message=error.message)
-            value = arm_value(trials, progress.measured[start:], contest.comparison.measure)
-            if value is not None:
-                yield contest.add(side, repeat, value)
-            if unfinished := progress.left_changed:
-                for node, reason in unfinished.reasons.items():
-                    yield not_undone_finding(node, side.arm.name, reason, unfinished.hint)
+            block = Block(side.arm, [(contest, repeat)])
+            async with aclosing(_measure_block(fleet, changes, block, progress)) as records:
+                async for record in records:
+                    yield record
+            if progress.left_changed:
                 return
+
+
+async def _measure_in_blocks(
+    fleet: Fleet,
+    changes: ArmChanges,
+    experiment: Experiment,
+    contests: Sequence[Contest],
+    progress: BenchProgress,
+) -> AsyncGenerator[Record, None]:
+    """Measure all comparisons while an arm is in force: a switch is changed once for each arm, not for each repeat."""
+    measured: list[Contest] = []
+    for contest in contests:
+        contest.in_blocks = True
+        if reason := _obstacle(contest, changes, progress):
+            yield find_no_answer(contest, reason)
+        else:
+            measured.append(contest)
+    for block in _blocks(experiment, measured):
+        async with aclosing(_measure_block(fleet, changes, block, progress)) as records:
+            async for record in records:
+                yield record
+        if progress.left_changed:
+            break
+    for contest in measured:
+        for record in answer(contest):
+            yield record
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """What is measured while an arm is in force: comparisons, each with the number of its repeat."""
+
+    arm: Arm
+    turns: Sequence[tuple[Contest, int]]
+
+
+def _blocks(experiment: Experiment, contests: Sequence[Contest]) -> Iterator[Block]:
+    """Yield the blocks; the arm that changes nothing is measured half before and half after the other."""
+
+    def block(arm: Arm, repeats: range) -> Block:
+        return Block(arm, [(contest, repeat) for repeat in repeats for contest in contests])
+
+    a, b, last = experiment.a, experiment.b, experiment.repeats + 1
+    plain, changed = (b, a) if a.change and not b.change else (a, b)
+    if not contests:
+        return
+    if plain.change:
+        yield from (block(plain, range(1, last)), block(changed, range(1, last)))
+        return
+    middle = last // 2 + 1
+    yield from (block(plain, range(1, middle)), block(changed, range(1, last)), block(plain, range(middle, last)))
+
+
+async def _measure_block(
+    fleet: Fleet, changes: ArmChanges, block: Block, progress: BenchProgress
+) -> AsyncGenerator[Record, None]:
+    """Change the devices for an arm, measure, and undo the change."""
+    sides = [(contest, contest.side_of(block.arm), repeat) for contest, repeat in block.turns]
+    nodes = sorted({node for _, side, _ in sides for trial in side.trials for node in trial.nodes})
+    try:
+        async with temporarily(fleet, changes.of(block.arm, nodes)):
+            for contest, side, repeat in sides:
+                async with aclosing(_measure_turn(fleet, contest, side, repeat, progress)) as records:
+                    async for record in records:
+                        yield record
+    except NotUndone as error:
+        if _is_interrupt(error.__context__):
+            raise
+        progress.left_changed = error
+    except DeviceError as error:
+        yield events.Notice(subject=block.arm.name, message=error.message)
+    if unfinished := progress.left_changed:
+        for node, reason in unfinished.reasons.items():
+            yield not_undone_finding(node, block.arm.name, reason, unfinished.hint)
+
+
+async def _measure_turn(
+    fleet: Fleet, contest: Contest, side: Side, repeat: int, progress: BenchProgress
+) -> AsyncGenerator[Record, None]:
+    """Measure one arm of one comparison once."""
+    trials = [replace(trial, repeat=repeat, number=_next_number(progress)) for trial in side.trials]
+    start = len(progress.measured)
+    async with aclosing(run_trials(fleet, trials, progress)) as records:
+        async for record in records:
+            yield label_arm(record, side.arm.name)
+    value = arm_value(trials, progress.measured[start:], contest.comparison.measure)
+    if value is not None:
+        yield contest.add(side, repeat, value)
 
 
 def _is_interrupt(error: BaseException | None) -> bool:

@@ -8,6 +8,9 @@ from ipaddress import IPv6Address, ip_address
 
 from railbed.model.cluster import Cluster
 
+SOFTWARE = ("rxe", "siw")
+"""How software devices are usually named; people may name them differently."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownPort:
@@ -20,8 +23,8 @@ class KnownPort:
     """Of the link, in Gb/s; None if unknown."""
     mtu: int | None = None
     """Of the interface; None if unknown."""
-    software: bool = False
-    """Soft-RoCE or another software device: it neither sends nor obeys notifications."""
+    software: bool | None = False
+    """Soft-RoCE or another software device: it neither sends nor obeys notifications. None if that is not known."""
 
     @property
     def name(self) -> str:
@@ -45,8 +48,12 @@ class Context:
     cnp_priority: int | None = None
 
     @classmethod
-    def of(cls, cluster: Cluster) -> Context:
-        """Return what a cluster file expects."""
+    def of(cls, cluster: Cluster, software: Mapping[tuple[str, str], bool] | None = None) -> Context:
+        """Return what a cluster file expects; `software` is what the nodes show of their ports' devices.
+
+        Without that, only the kernel's names for software devices show one, and no name shows a card.
+        """
+        shown = software or {}
         places = {}
         for node, port in cluster.ports():
             places[plain_address(str(port.address))] = KnownPort(
@@ -55,7 +62,7 @@ class Context:
                 rail=port.rail,
                 speed=cluster.rails[port.rail].speed,
                 mtu=cluster.mtu_of(port.rail),
-                software=(port.rdma or "").startswith(("rxe", "siw")),
+                software=shown.get((node, port.netdev), (port.rdma or "").startswith(SOFTWARE) or None),
             )
         policy = cluster.policy
         return cls(

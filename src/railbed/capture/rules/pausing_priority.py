@@ -2,7 +2,9 @@
 
 What
 ----
-Pause frames are for a priority that is not the lossless one, or stop all of them (802.3x).
+Pause frames are for a priority that is not the lossless one, or stop all of them (802.3x). They are MAC control frames,
+which end at the port that receives them: a card's sniffer or a mirror port rarely shows any, and a recording without
+them does not mean that nothing was paused.
 
 Why
 ---
@@ -11,7 +13,8 @@ heartbeats, storage) stops instead.
 
 Fix
 ---
-`railbed check pfc cable_pfc switch_pfc global_pause`, `railbed configure`.
+`railbed check pfc cable_pfc switch_pfc global_pause`, `railbed configure`. What was paused without a frame in
+the recording is in the counters: `railbed watch`, `railbed diagnose`.
 
 Source
 ------
@@ -22,7 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.capture.rules.pausing_storm import proof
+from railbed.capture.rules.pausing_storm import no_frames, proof
 from railbed.capture.subjects import RecordingView
 from railbed.rules.judgement import Judgement, fail
 from railbed.rules.rule import NotJudged, Rule
@@ -35,7 +38,7 @@ def judge(view: RecordingView) -> Iterator[Judgement]:
     expected = view.context.priority
     paused = [pause for pause in view.analysis.pauses if pause.recording is view.recording]
     if not paused:
-        raise NotJudged(f"{view.recording.name} has no pause frames; cards and switches rarely pass them on")
+        raise NotJudged(no_frames(view))
     if expected is None:
         raise NotJudged("without a cluster file, no priority is expected")
     for pause in paused:

@@ -2,7 +2,9 @@
 
 What
 ----
-Pause frames stop a priority for a tenth of the recorded time, or for ten milliseconds without a break.
+Pause frames stop a priority for a tenth of the recorded time, or for ten milliseconds without a break. They are MAC
+control frames, which end at the port that receives them: a card's sniffer or a mirror port rarely shows any, and a
+recording without them does not mean that nothing was paused.
 
 Why
 ---
@@ -13,11 +15,12 @@ Fix
 ---
 Find the sender of the frames by its MAC address (`railbed check cabling`, `show mac address-table`): a node that
 sends them is a slow receiver (`railbed diagnose`, rules pause_slow_receiver and pause_pcie); a switch passes on
-congestion. Turn on the watchdog: `railbed check switch_watchdog`.
+congestion. Turn on the watchdog: `railbed check switch_watchdog`. What was paused without a frame in the recording is
+in the counters: `railbed watch`, `railbed diagnose`.
 
 Source
 ------
-IEEE 802.1Qbb; Guo et al., SIGCOMM 2016 (pause storms).
+IEEE 802.3, annex 31B (MAC control frames are not forwarded); IEEE 802.1Qbb; Guo et al., SIGCOMM 2016 (pause storms).
 """
 
 from __future__ import annotations
@@ -40,7 +43,7 @@ def judge(view: RecordingView) -> Iterator[Judgement]:
     """Compare the paused time with the recorded time."""
     paused = [pause for pause in view.analysis.pauses if pause.recording is view.recording]
     if not paused:
-        raise NotJudged(f"{view.recording.name} has no pause frames; cards and switches rarely pass them on")
+        raise NotJudged(no_frames(view))
     for pause in paused:
         share = pause.seconds / view.seconds if view.seconds else 0.0
         if pause.stops >= LEAST_FRAMES and (share >= LEAST_SHARE or pause.longest >= LEAST_SECONDS):
@@ -52,6 +55,14 @@ def judge(view: RecordingView) -> Iterator[Judgement]:
                 certainty="certain" if pause.exact else "possible",
                 expected=f"less than {LEAST_SHARE:.0%} of the time",
             )
+
+
+def no_frames(view: RecordingView) -> str:
+    """Return why pauses are not judged by a recording without such frames, and what counts them."""
+    return (
+        f"{view.recording.name} has no pause frames, which a card's sniffer or a mirror port rarely shows: "
+        "`railbed watch` counts them"
+    )
 
 
 def proof(pause: Paused, view: RecordingView) -> PacketProof:

@@ -66,6 +66,8 @@ def judge(path: PathView) -> Iterator[Judgement]:
         f"{judged:,} notifications in {plural(len(episodes), 'episode')}, and the rate stayed: "
         f"{size(before)}/s before, {size(after)}/s at the lowest after",
         *_proofs(path, flows[0], episodes[0]),
+        # A file does not show whether a card or software received the notifications.
+        certainty="possible" if place and place.software is None else "likely",
         expected="the sender slows down",
         subject=path.context.port(path.source),
     )

@@ -23,9 +23,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from railbed.capture.analysis.context import KnownPort
 from railbed.capture.analysis.traffic import select_congested
 from railbed.capture.proof import proof_of
 from railbed.capture.subjects import PathView
+from railbed.model.record import Certainty
 from railbed.rules.judgement import Judgement, fail
 from railbed.rules.rule import Absent, NotJudged, Rule
 
@@ -53,10 +55,17 @@ def judge(path: PathView) -> Iterator[Judgement]:
     yield fail(
         f"{count:,} packets from {path.sender} arrived marked as congested (CE), and no notification left",
         *(proof_of(view, rows, "CE") for view, rows in marked[:2]),
-        certainty="certain" if all(view.end == "receiver" for view, _ in marked) else "likely",
+        certainty=_certainty(place, all(view.end == "receiver" for view, _ in marked)),
         expected="a notification (CNP) to the sender",
         subject=path.context.port(path.destination),
     )
+
+
+def _certainty(place: KnownPort | None, at_receiver: bool) -> Certainty:
+    """Return how certain it is: a file does not show whether a card or software received the packets."""
+    if place and place.software is None:
+        return "possible"
+    return "certain" if at_receiver else "likely"
 
 
 RULE = Rule(

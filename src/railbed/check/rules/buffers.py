@@ -3,7 +3,7 @@
 What
 ----
 `dcb buffer` (or `mlnx_qos`) shows that no other priority uses the receive buffer of the policy's priority, and that the
-buffer is large enough for the speed and the MTU of the rail. With PFC off, the firmware of ConnectX-4 and later
+buffer is large enough for the negotiated speed and the MTU. With PFC off, the firmware of ConnectX-4 and later
 has all priorities in one buffer and assigns another with PFC: it is judged once PFC is on.
 The next boot restores it: it is a warning if nothing sets it at boot, and it does not come with PFC.
 
@@ -33,7 +33,7 @@ from railbed.check.shared.buffers import BufferPolicy, headroom, lossless_buffer
 from railbed.check.shared.card import CARD_PROBES, Ability, Card, card_of
 from railbed.check.shared.port import first_of, no_pfc, no_rdma
 from railbed.check.shared.qos import pfc_priorities
-from railbed.probes import dcb_buffer, dcb_pfc, mlnx_qos
+from railbed.probes import dcb_buffer, dcb_pfc, ethtool, mlnx_qos
 from railbed.rules.judgement import Judgement, ok, skip, unknown, warn
 from railbed.rules.rule import Rule
 from railbed.rules.site import PortView
@@ -94,7 +94,7 @@ RULE = Rule(
     name="buffers",
     title="a receive buffer of its own for lossless traffic",
     scope="port",
-    needs=(dcb_buffer.PROBE, dcb_pfc.PROBE, mlnx_qos.PROBE, *CARD_PROBES, *BOOT_PROBES),
+    needs=(dcb_buffer.PROBE, dcb_pfc.PROBE, mlnx_qos.PROBE, ethtool.PROBE, *CARD_PROBES, *BOOT_PROBES),
     judge=judge,
     unless=first_of(no_rdma, no_pfc),
     doc=__doc__,

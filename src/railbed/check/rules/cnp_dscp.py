@@ -15,10 +15,12 @@ Fix
 ---
 OFED: `echo 48 > /sys/class/net/IF/ecn/roce_np/cnp_dscp`. Inbox: `echo 48 > …/cc_params/np_cnp_dscp`. Permanently, in
 firmware: `mlxconfig -d DEVICE set CNP_DSCP_P1=48`. The value is not fixed at 48, although some guides say so.
+Broadcom's own driver: `cnp_dscp` in configfs (`bnxt_re/DEVICE/ports/1/cc`), then `apply`.
 
 Source
 ------
-Linux kernel, drivers/infiniband/hw/mlx5/cong.c; NVIDIA MLNX_OFED documentation, explicit congestion notification.
+Linux kernel, drivers/infiniband/hw/mlx5/cong.c; NVIDIA MLNX_OFED documentation, explicit congestion notification;
+Broadcom, bnxt_setupcc.sh.
 """
 
 from __future__ import annotations
@@ -53,7 +55,7 @@ def judge(port: PortView) -> Iterator[Judgement]:
         return
     shown = congestion_of(port)
     if shown is None or shown.cnp_dscp is None:
-        yield not_shown(port, expected)
+        yield not_shown(port, expected, "cnp_dscp")
     elif shown.cnp_dscp != wanted:
         yield fail(
             expected=expected, observed=f"CNPs with DSCP {shown.cnp_dscp}", fix=_fix(port, shown.cnp_dscp, _file(shown))

@@ -4,8 +4,8 @@ What
 ----
 OFED: `ecn/roce_np/enable` (notifies the sender of marked packets) and `ecn/roce_rp/enable` (slows down) are 1 for the
 policy's priority. The inbox driver has no such setting: DCQCN is known to be on once the card has counted CNPs
-sent and handled, and unknown until then. It is a warning if the firmware starts with it off and nothing turns it on at
-boot, as far as `mlxconfig` shows that.
+sent and handled, and unknown until then. So it is with Intel's cards; Broadcom's do not count what they obey. It is a
+warning if the firmware starts with it off and nothing turns it on at boot, as far as `mlxconfig` shows that.
 
 Why
 ---
@@ -16,11 +16,14 @@ the stop spreads to jobs that share the fabric.
 Fix
 ---
 OFED: `echo 1 > /sys/class/net/IF/ecn/roce_np/enable/3`, the same with `roce_rp`. Permanently, or with the inbox driver:
-`mlxconfig -d DEVICE set ROCE_CC_PRIO_MASK_P1=255`. ConnectX-3 and Soft-RoCE do not have it.
+`mlxconfig -d DEVICE set ROCE_CC_PRIO_MASK_P1=255`. Broadcom's own driver: `mkdir -p /sys/kernel/config/bnxt_re/DEVICE`,
+and below it in `ports/1/cc` `echo -n 0x1 > ecn_enable; echo -n 0x1 > apply`, or `niccli`. Intel's: `mkdir -p
+/sys/kernel/config/irdma/DEVICE`, `echo 1 > roce_dcqcn_enable` below it. ConnectX-3 and Soft-RoCE do not have it.
 
 Source
 ------
-Zhu et al., Congestion Control for Large-Scale RDMA Deployments (SIGCOMM 2015); Linux kernel, mlx5 cong.c.
+Zhu et al., Congestion Control for Large-Scale RDMA Deployments (SIGCOMM 2015); Linux kernel, mlx5 cong.c; Broadcom,
+bnxt_setupcc.sh; Intel, Ethernet 800 Series Linux flow control guide for RDMA (congestion control parameter settings).
 """
 
 from __future__ import annotations
@@ -37,7 +40,7 @@ from railbed.check.shared.buffers import (
     dcqcn_obstacle,
     not_shown,
 )
-from railbed.check.shared.card import CARD_PROBES
+from railbed.check.shared.card import CARD_PROBES, card_of
 from railbed.check.shared.port import first_of, no_ecn, no_rdma, rdma_name
 from railbed.model.fix import Fix, Persistence, as_steps, write_value
 from railbed.probes import infiniband_counters
@@ -47,7 +50,8 @@ from railbed.rules.judgement import Judgement, fail, ok, unknown
 from railbed.rules.rule import Rule
 from railbed.rules.site import PortView
 
-CNP_COUNTERS = ("np_cnp_sent", "rp_cnp_handled")
+CNP_COUNTERS = {"mlx5": ("np_cnp_sent", "rp_cnp_handled"), "irdma": ("cnpSent", "cnpHandled")}
+"""By family of cards: notifications sent, and those that slowed the card down."""
 
 
 def judge(port: PortView) -> Iterator[Judgement]:
@@ -58,7 +62,7 @@ def judge(port: PortView) -> Iterator[Judgement]:
         return
     shown = congestion_of(port)
     if shown is None:
-        yield not_shown(port, expected)
+        yield _judge_counters(port, expected) or not_shown(port, expected, "enable")
     elif shown.ofed:
         yield _switches(port, shown.ofed, shown.folder, expected)
     else:
@@ -101,17 +105,25 @@ def _fix(port: PortView, files: Sequence[str]) -> Fix:
 def _at_work(port: PortView, shown: Congestion, expected: str) -> Judgement:
     """Judge by the counted CNPs, since the driver has no setting to read."""
     evidence = "\n".join(f"{name} {value}" for name, value in shown.inbox.items())
-    counters = port.read(infiniband_counters.PROBE).ports.get(rdma_name(port))
-    counted = {name: counters.hw_counters.get(name, 0) for name in CNP_COUNTERS} if counters else {}
-    if counted and all(counted.values()):
-        observed = ", ".join(f"{name} {count}" for name, count in counted.items())
-        return ok(expected=expected, observed=observed, evidence=evidence)
-    return unknown(
+    port.read(infiniband_counters.PROBE)
+    return _judge_counters(port, expected, "mlx5", evidence) or unknown(
         expected=expected,
         observed="inbox driver: no setting to read, no CNPs counted yet",
         remedy=f"mlxconfig -d {port.port.rdma} query ROCE_CC_PRIO_MASK_P1, or check again after some congestion",
         evidence=evidence,
     )
+
+
+def _judge_counters(port: PortView, expected: str, family: str | None = None, evidence: str = "") -> Judgement | None:
+    """Return that DCQCN is on if the card has sent notifications and obeyed some."""
+    facts = port.node.try_read(infiniband_counters.PROBE)
+    counters = facts.ports.get(rdma_name(port)) if facts else None
+    names = CNP_COUNTERS.get(family or card_of(port).family or "", ())
+    counted = {name: counters.hw_counters.get(name, 0) for name in names} if counters else {}
+    if not counted or not all(counted.values()):
+        return None
+    observed = ", ".join(f"{name} {count}" for name, count in counted.items())
+    return ok(expected=expected, observed=observed, evidence=evidence)
 
 
 RULE = Rule(

@@ -3,7 +3,8 @@
 What
 ----
 On nodes with NVIDIA GPUs and RDMA ports: the module nvidia_peermem (or the older nv_peer_mem) is loaded; or the kernel
-is 5.12 or newer with NVIDIA's open kernel driver, which offers GPU memory as DMA-BUF without any module.
+is 5.12 or newer with NVIDIA's open kernel driver, which offers GPU memory as DMA-BUF without any module. GeForce cards
+and GB10 (DGX Spark and its like) have no GPUDirect RDMA, whatever is loaded: they are not judged.
 A module that nothing loads at the next boot is a warning.
 
 Why
@@ -18,7 +19,8 @@ NVIDIA's open kernel driver (515 or newer) on kernel 5.12 or newer, with CUDA 11
 
 Source
 ------
-NVIDIA, GPUDirect RDMA documentation (nvidia-peermem, DMA-BUF); Linux 5.12, `ib_umem_dmabuf_get`.
+NVIDIA, GPUDirect RDMA documentation (nvidia-peermem, DMA-BUF); Linux 5.12, `ib_umem_dmabuf_get`; NVIDIA developer
+forum 348787 (GB10).
 """
 
 from __future__ import annotations
@@ -30,12 +32,18 @@ from railbed.check.shared.boot import survives
 from railbed.check.shared.boot_host import MODULE_PROBES, modules_after_boot
 from railbed.check.shared.port import gpu_obstacle, load_modules, no_rdma_on_node
 from railbed.probes import gpu, modules, os_release
+from railbed.probes.gpu import GB10
 from railbed.rules.judgement import Judgement, ok, skip, warn
 from railbed.rules.rule import Rule
 from railbed.rules.site import NodeView
 
 EXPECTED = "nvidia_peermem, or DMA-BUF"
 MODULES = ("nvidia_peermem", "nv_peer_mem")
+WITHOUT = {
+    "GeForce": "GeForce cards have no GPUDirect RDMA",
+    GB10: "GB10 has no GPUDirect RDMA: programs register host memory, which is the same memory",
+}
+"""GPUs for which neither way exists, by a part of their names."""
 FIRST_KERNEL = (5, 12)
 MODULE = ("nvidia-peermem",)
 
@@ -46,10 +54,16 @@ def judge(node: NodeView) -> Iterator[Judgement]:
     obstacle = gpu_obstacle(gpus, EXPECTED)
     if obstacle:
         yield obstacle
-    elif all("GeForce" in card.name for card in gpus.gpus):
-        yield skip("GeForce cards have no GPUDirect RDMA")
+    elif reasons := _reasons_without(gpus):
+        yield skip(reasons[0])
     else:
         yield _judge_ways(gpus, node.read(modules.PROBE), node)
+
+
+def _reasons_without(gpus: gpu.Gpus) -> list[str]:
+    """Return why the GPUs have no GPUDirect RDMA; nothing if one of them may have it."""
+    reasons = [next((why for part, why in WITHOUT.items() if part in card.name), "") for card in gpus.gpus]
+    return reasons if all(reasons) else []
 
 
 def _judge_ways(gpus: gpu.Gpus, kernel_modules: modules.Modules, node: NodeView) -> Judgement:

@@ -11,12 +11,16 @@ rank four times slower in communication, and no error is ever shown. Half duplex
 
 Fix
 ---
-Look for a cable or transceiver of the wrong kind, an unintended breakout, or a speed fixed at one end only. Set
-both ends alike: `ethtool -s IF speed N autoneg off` on the node, `speed N` on the switch port.
+Look for a cable or transceiver of the wrong kind, an unintended breakout, or a speed fixed at one end only. Copper
+cables from 25 Gb/s on negotiate and train their link: `ethtool -s IF autoneg on`, and the same at the switch. Optics
+and active optical cables do not negotiate: `ethtool -s IF speed N autoneg off` on the node, `speed N` on the switch
+port, and the same FEC at both ends (`ethtool --show-fec IF`, `ethtool --set-fec IF encoding rs`), without which the
+link stays down.
 
 Source
 ------
-ethtool(8). The cost of one slow link follows from the ring all-reduce: each link carries 2(n-1)/n of the data.
+ethtool(8); IEEE 802.3, clauses 73 and 110 (25GBASE-CR negotiates). The cost of one slow link follows from the ring
+all-reduce: each link carries 2(n-1)/n of the data.
 """
 
 from __future__ import annotations
@@ -31,6 +35,8 @@ from railbed.rules.judgement import Judgement, fail, ok, skip, unknown, warn
 from railbed.rules.rule import Rule
 from railbed.rules.site import PortView
 
+COPPER, OPTICS = "Direct Attach Copper", "FIBRE"
+NEGOTIATED_FROM_GBPS = 25
 VIRTUAL_DRIVERS = ("virtio_net", "veth", "vmxnet3", "hv_netvsc", "xen_netfront", "gve", "tun", "dummy")
 
 
@@ -48,7 +54,7 @@ def judge(port: PortView) -> Iterator[Judgement]:
     elif settings.speed_mbps is None:
         yield _without_speed(port, expected)
     else:
-        yield _compare(port, wanted, settings.speed_mbps / 1000, expected)
+        yield _compare(port, wanted, settings, settings.speed_mbps / 1000, expected)
 
 
 def _half_duplex(port: PortView, settings: ethtool.EthernetSettings, expected: str) -> Judgement:
@@ -66,16 +72,31 @@ def _half_duplex(port: PortView, settings: ethtool.EthernetSettings, expected: s
     return fail(expected=expected, observed="half duplex", fix=fix)
 
 
-def _compare(port: PortView, wanted: float, speed: float, expected: str) -> Judgement:
+def _compare(
+    port: PortView, wanted: float, settings: ethtool.EthernetSettings, speed: float, expected: str
+) -> Judgement:
     observed = f"{speed:g} Gb/s"
     edit = f"if that is right, {write_at_rail(port, 'speed', f'{speed:g}')}"
     if speed < wanted:
         compare = f"compare the link modes of both ends: `ethtool {shlex.quote(port.port.netdev)}`"
+        compare += _advise_medium(shlex.quote(port.port.netdev), wanted, settings)
         remedy = f"all ports run at this speed: {edit}; else {compare}" if common_value(port, _speed) else compare
         return fail(expected=expected, observed=observed, remedy=remedy)
     if speed > wanted:
         return warn(expected=expected, observed=observed, remedy=edit)
     return ok(expected=expected, observed=observed)
+
+
+def _advise_medium(netdev: str, wanted: float, settings: ethtool.EthernetSettings) -> str:
+    """Return how this medium gets its speed; empty if nothing is known about it, or it is set that way."""
+    if settings.port == COPPER and settings.autoneg is False and wanted >= NEGOTIATED_FROM_GBPS:
+        return f"; copper cables negotiate at {wanted:g} Gb/s: `ethtool -s {netdev} autoneg on`, and so at the switch"
+    if settings.port == OPTICS:
+        return (
+            f"; optics do not negotiate: `ethtool -s {netdev} speed {wanted * 1000:.0f} autoneg off`, the same speed "
+            f"at the switch, and the same FEC at both ends (`ethtool --show-fec {netdev}`)"
+        )
+    return ""
 
 
 def _speed(port: PortView) -> int | None:

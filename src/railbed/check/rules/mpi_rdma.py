@@ -82,7 +82,7 @@ def _obstacle(node: NodeView, facts: mpi.Mpi) -> Judgement | None:
         return _warn(node, observed, remedy="install the package mpich of a package index, which has UCX in it")
     if facts.devices is None:
         return _warn(node, f"UCX {facts.ucx} does not start", remedy=_advice(node), evidence=facts.problem or "")
-    wanted = [f"{port.rdma}:{port.rdma_port}" for port in node.node.ports if port.rdma]
+    wanted = [f"{port.rdma}:{port.rdma_port}" for port in node.node.rdma_ports if port.rdma]
     gone = [device for device in wanted if device not in facts.devices]
     if not gone:
         return None
@@ -117,7 +117,7 @@ def _words(facts: mpi.Mpi) -> str:
 
 def _pointless(site: Site) -> str:
     nodes = site.cluster.nodes.values()
-    if not any(port.rdma for node in nodes for port in node.ports):
+    if not any(port.rdma for node in nodes for port in node.rdma_ports):
         return "no RDMA device in the cluster file"
     if any(node.gpus for node in nodes):
         return "NCCL carries the gradients of GPUs"

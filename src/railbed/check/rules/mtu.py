@@ -3,7 +3,9 @@
 What
 ----
 `ip link` shows, on every interface that is on a rail, the rail's `mtu`, or the policy's `host_mtu` if it has none; and
-the next boot restores it. It is a warning if the MTU is right now, but stored nowhere, or if another is stored.
+the next boot restores it. It is a warning if the MTU is right now, but stored nowhere, or if another is stored. On
+IPoIB, which has 2044, 4092 or 65520 bytes by its mode and the subnet manager, all interfaces of the rail need the same
+MTU, unless the rail sets one.
 
 Why
 ---
@@ -19,7 +21,8 @@ a rail has its own `mtu`. Before a whole rail is raised, every switch port on it
 
 Source
 ------
-Linux kernel documentation, mlx5 counters (`rx_oversize_pkts_phy`: the peer's MTU is larger); perftest's `-m` option.
+Linux kernel documentation, mlx5 counters (`rx_oversize_pkts_phy`: the peer's MTU is larger) and IP over InfiniBand (MTU
+of datagram and connected mode); perftest's `-m` option.
 """
 
 from __future__ import annotations
@@ -28,10 +31,11 @@ from collections.abc import Iterator
 
 from railbed.check.shared.boot import BOOT_PROBES, survives
 from railbed.check.shared.boot_network import mtu_after_boot
+from railbed.check.shared.card import CARD_PROBES, card_of
 from railbed.check.shared.port import common_value, write_at_rail
 from railbed.model.fix import Fix, set_mtu
 from railbed.probes import ip_link
-from railbed.rules.judgement import Judgement, fail, ok
+from railbed.rules.judgement import Judgement, fail, ok, warn
 from railbed.rules.rule import Rule
 from railbed.rules.site import PortView
 
@@ -47,6 +51,8 @@ def judge(port: PortView) -> Iterator[Judgement]:
             observed=f"no interface {netdev}",
             remedy=f"correct `netdev: {netdev}` in the cluster file",
         )
+    elif card_of(port).infiniband_link and port.rail.mtu is None:
+        yield _judge_ipoib(port, link.mtu)
     elif link.mtu != wanted:
         fix = _fix(port, link.mtu)
         remedy = "" if fix else _edit(port, link.mtu)
@@ -55,6 +61,16 @@ def judge(port: PortView) -> Iterator[Judgement]:
         right = ok(expected=expected, observed=f"MTU {link.mtu}")
         fix = set_mtu(port.node.name, [(netdev, link.mtu, wanted)])
         yield survives(right, mtu_after_boot(port, RULE.name, fix), fix)
+
+
+def _judge_ipoib(port: PortView, mtu: int | None) -> Judgement:
+    """Compare the interface with the others of its rail: the policy is about Ethernet."""
+    expected, others = "the MTU of the rail's other interfaces", port.on_rail(_mtu)
+    usual = max(others, key=lambda value: (others[value], value == mtu))
+    if mtu == usual or usual is None:
+        return ok(expected=expected, observed=f"MTU {mtu} (IPoIB)")
+    remedy = f"set the same mode and MTU on all of them, and {write_at_rail(port, 'mtu', usual)}"
+    return warn(expected=expected, observed=f"MTU {mtu}; {usual} on {others[usual]} of the rail", remedy=remedy)
 
 
 def _fix(port: PortView, mtu: int) -> Fix | None:
@@ -84,7 +100,7 @@ RULE = Rule(
     name="mtu",
     title="MTU as in the cluster file",
     scope="port",
-    needs=(ip_link.PROBE, *BOOT_PROBES),
+    needs=(ip_link.PROBE, *BOOT_PROBES, *CARD_PROBES),
     judge=judge,
     doc=__doc__,
     rank=90,

@@ -29,6 +29,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from ipaddress import IPv4Address, IPv6Address, ip_address
 
+from railbed.check.shared.card import CARD_PROBES, card_of
 from railbed.check.shared.port import group_names, no_peer, some
 from railbed.model.cluster import Port
 from railbed.model.text import plural
@@ -48,6 +49,9 @@ NO_PATH = "look at link_up and rail_address of both ends, then at the switch por
 def judge(port: PortView) -> Iterator[Judgement]:
     """Gather the outcomes of the pings to each peer; one finding lists all failures."""
     mtu = port.mtu
+    if card_of(port).infiniband_link and port.rail.mtu is None:
+        yield skip("IPoIB, and the rail sets no MTU: see mtu")
+        return
     own, excess = _pings(port)
     up = port.site.nodes_by_name
     results = {}
@@ -125,7 +129,7 @@ RULE = Rule(
     title="full-size packets reach the peers",
     scope="port",
     stage="rail",
-    needs=(ping_mtu.PROBE,),
+    needs=(ping_mtu.PROBE, *CARD_PROBES),
     judge=judge,
     unless=no_peer,
     doc=__doc__,

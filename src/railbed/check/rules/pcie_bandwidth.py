@@ -4,7 +4,8 @@ What
 ----
 Lanes times speed, less the encoding (a fifth up to 5 GT/s, 2 in 130 bits from 8 GT/s on), is at least the port's speed,
 and the card has trained to its own maximum. Ports on rails that share one link, as the two of a card do, are judged
-together, too: if it carries each of them but not all at once, the rule warns.
+together, too: if it carries each of them but not all at once, the rule warns. On GB10 (DGX Spark and its like) each
+network port is two PCI functions, in two slots of 4 lanes: a function is expected to carry half of the port, 100 Gb/s.
 
 Why
 ---
@@ -20,7 +21,8 @@ ports of a card that already uses all its lanes: expect only what the link carri
 
 Source
 ------
-PCI Express Base Specification (encoding); Linux kernel documentation, ABI/testing/sysfs-bus-pci (current_link_speed).
+PCI Express Base Specification (encoding); Linux kernel documentation, ABI/testing/sysfs-bus-pci (current_link_speed);
+NVIDIA, DGX Spark playbooks (two functions per port, 92 to 112 Gb/s measured on each).
 """
 
 from __future__ import annotations
@@ -31,12 +33,14 @@ from dataclasses import dataclass, replace
 from railbed.check.shared.card import CARD_PROBES
 from railbed.check.shared.port import no_rdma, rdma_device, some
 from railbed.model.record import WRONG
-from railbed.probes import pcie
+from railbed.probes import gpu, pcie
 from railbed.probes.pcie import PcieCard, PcieCards, carried_gbps, slot_of
 from railbed.rules.judgement import Judgement, fail, ok, skip, unknown, warn
 from railbed.rules.rule import HandStep, Rule
 from railbed.rules.site import PortView
 
+GB10_GBPS = 100.0
+"""What a PCI function of a GB10 carries: half of a port of 200 Gb/s."""
 NO_SHARE = "expect no more than {carried} Gb/s from {ports} together, or use one port each of two cards"
 
 
@@ -85,10 +89,15 @@ def judge(port: PortView) -> Iterator[Judgement]:
 
 
 def _judge_link(port: PortView, link: _Link, sharing: list[PortView]) -> Judgement:
-    needed = _port_speed(port)
+    needed, halves = _port_speed(port), _is_gb10(port)
+    if needed and halves:
+        needed = min(needed, GB10_GBPS)
     expected = f"PCIe for {needed:g} Gb/s" if needed else "PCIe at the card's maximum"
     if needed and link.carried < needed:
         return fail(expected=expected, observed=link.describe())
+    if halves and not link.is_below_best:
+        # Functions of both ports share a slot by design: there is no other.
+        return ok(expected=expected, observed=f"{link.describe()}, for half of a GB10's port")
     speeds = [_port_speed(other) for other in (port, *sharing)]
     together = sum(speed for speed in speeds if speed)
     if sharing and link.carried < together:
@@ -128,6 +137,11 @@ def _sharing(port: PortView, cards: PcieCards, address: str) -> list[PortView]:
     return sharing
 
 
+def _is_gb10(port: PortView) -> bool:
+    gpus = port.node.try_read(gpu.PROBE)
+    return gpus is not None and gpus.is_gb10
+
+
 def _port_speed(port: PortView) -> float | None:
     device = rdma_device(port)
     own = device.ports.get(str(port.port.rdma_port)) if device else None
@@ -143,9 +157,9 @@ def _by_hand(port: PortView) -> Iterator[HandStep]:
 RULE = Rule(
     name="pcie_bandwidth",
     title="PCIe carries the port's speed",
-    scope="port",
+    scope="RDMA port",
     stage="BIOS",
-    needs=(pcie.PROBE, *CARD_PROBES),
+    needs=(pcie.PROBE, gpu.PROBE, *CARD_PROBES),
     judge=judge,
     by_hand=_by_hand,
     unless=no_rdma,

@@ -2,7 +2,8 @@
 
 What
 ----
-For every peer on a rail, the route with the longest prefix in the main table leaves through the port's own interface.
+For every peer on a rail, packets from the port's address leave through the port's own interface: by the first table
+that the routing policy (`ip rule`) asks for that address and that has a route, and there by the longest prefix.
 
 Why
 ---
@@ -16,8 +17,7 @@ contradicts it (`ip route get PEER` shows which one is used).
 
 Source
 ------
-ip-route(8): the longest prefix wins, then the least metric. The kernel consults policy routing tables first
-(ip-rule(8)).
+ip-route(8): the longest prefix wins, then the least metric. ip-rule(8): the rules decide which table is asked first.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
-from railbed.check.shared.port import no_peer, some
+from railbed.check.shared.port import ROUTE_PROBES, no_peer, routed_devices, some
 from railbed.model.cluster import Port
 from railbed.model.text import plural
-from railbed.probes import ip_route
+from railbed.probes import ip_route, ip_rule
 from railbed.rules.judgement import Judgement, fail, ok, warn
 from railbed.rules.rule import Rule
 from railbed.rules.site import PortView
@@ -42,8 +42,11 @@ def judge(port: PortView) -> Iterator[Judgement]:
     netdev = port.port.netdev
     peers = list(islice(port.site.cluster.peers(port.node.name, port.port), MOST_PEERS))
     tables = port.read(ip_route.PROBE).tables
-    wrong = [(name, peer) for name, peer in peers if netdev not in _devices(tables, ip_route.MAIN, peer)]
     expected = f"routes to {plural(len(peers), 'peer')} through {netdev}"
+    if port.node.try_read(ip_rule.PROBE) is not None:
+        yield _judge_policy(port, peers, expected)
+        return
+    wrong = [(name, peer) for name, peer in peers if netdev not in _devices(tables, ip_route.MAIN, peer)]
     if not wrong:
         yield ok(expected=expected, observed=f"through {netdev}")
         return
@@ -61,6 +64,24 @@ def judge(port: PortView) -> Iterator[Judgement]:
         yield fail(expected=expected, observed=observed, remedy=f"look at `ip route get {peer.address}`")
 
 
+def _judge_policy(port: PortView, peers: list[tuple[str, Port]], expected: str) -> Judgement:
+    """Follow the routes as the kernel does: table after table."""
+    netdev = port.port.netdev
+    routed = {name: (peer, *(routed_devices(port, peer.address) or ((), ""))) for name, peer in peers}
+    wrong = [name for name, (_, devices, _) in routed.items() if netdev not in devices]
+    if not wrong:
+        others = sorted({table for _, _, table in routed.values()} - {ip_route.MAIN})
+        by_table = f" (table {some(others)})" if others else ""
+        return ok(expected=expected, observed=f"through {netdev}{by_table}")
+    peer, devices, table = routed[wrong[0]]
+    by_table = f" (table {table})" if table not in ("", ip_route.MAIN) else ""
+    return fail(
+        expected=expected,
+        observed=f"{some(wrong, 2)}: {some(devices) or 'no route'}{by_table}",
+        remedy=f"look at `ip route get {peer.address} from {port.port.address}`",
+    )
+
+
 def _devices(tables: dict[str, ip_route.RoutingTable], name: str, peer: Port) -> tuple[str, ...]:
     route = tables[name].towards(peer.address) if name in tables else None
     return route.devices if route else ()
@@ -71,7 +92,7 @@ RULE = Rule(
     title="routes to the peers through the rail",
     scope="port",
     stage="rail",
-    needs=(ip_route.PROBE,),
+    needs=ROUTE_PROBES,
     judge=judge,
     unless=no_peer,
     doc=__doc__,

@@ -27,7 +27,7 @@ from collections.abc import Iterator, Mapping
 from railbed.check.shared.port import no_rdma, rdma_device, rdma_name
 from railbed.probes import infiniband, rdma_link
 from railbed.probes.infiniband import RdmaDevice
-from railbed.rules.judgement import Judgement, fail, ok, unknown
+from railbed.rules.judgement import Judgement, fail, ok, unknown, warn
 from railbed.rules.rule import Rule
 from railbed.rules.site import PortView
 
@@ -37,6 +37,9 @@ def judge(port: PortView) -> Iterator[Judgement]:
     name, netdev = rdma_name(port), port.port.netdev
     netdevs = _netdevs(port)
     owner = next((device for device, own in netdevs.items() if own == netdev), None)
+    if port.port.is_hca:
+        yield _judge_hca(name, netdevs)
+        return
     expected = f"{name} on {netdev}"
     if name not in netdevs:
         there = f"{netdev} has {owner}" if owner else f"{netdev} has no RDMA device"
@@ -53,6 +56,16 @@ def judge(port: PortView) -> Iterator[Judgement]:
             remedy=_remedy(owner),
             evidence=_listing(netdevs),
         )
+
+
+def _judge_hca(name: str, netdevs: Mapping[str, str | None]) -> Judgement:
+    expected = f"{name}, without an interface"
+    if name not in netdevs:
+        return fail(expected=expected, observed=f"no {name}", evidence=_listing(netdevs))
+    if netdev := netdevs[name]:
+        remedy = f"write it under `ports` of the cluster file, with `netdev: {netdev}` and its address"
+        return warn(expected=expected, observed=f"{name} has the interface {netdev}", remedy=remedy)
+    return ok(expected=expected, observed=name)
 
 
 def _netdevs(port: PortView) -> Mapping[str, str | None]:
@@ -91,7 +104,7 @@ def _listing(netdevs: Mapping[str, str | None]) -> str:
 RULE = Rule(
     name="rdma_device",
     title="RDMA device on the right interface",
-    scope="port",
+    scope="RDMA port",
     needs=(rdma_link.PROBE, infiniband.PROBE),
     judge=judge,
     unless=no_rdma,

@@ -13,12 +13,14 @@ thousand halves the bandwidth: steps become slow and uneven long before NCCL giv
 Fix
 ---
 `out_of_sequence`, `packet_seq_err`, retransmissions: loss, look at PFC and DSCP on both ends and at switch drops.
-`rx_icrc_encapsulated`, `symbol_error`: damage, look at cable and optics. `out_of_buffer`, RNR: the receiving program
-is late. `rp_cnp_ignored`: DCQCN is off on this card.
+`symbol_error`: damage, look at cable and optics. `rx_icrc_encapsulated`: a card, a switch or memory changed the packet
+where each cable's own checksum was right; `railbed capture --full` shows where. `out_of_buffer`, RNR: the receiving
+program is late. `rp_cnp_ignored`: DCQCN is off on this card.
 
 Source
 ------
-Linux kernel documentation, mlx5 counters; drivers/infiniband/hw/{mlx5,mlx4,bnxt_re} and sw/rxe (names of counters).
+Linux kernel documentation, mlx5 counters; drivers/infiniband/hw/{mlx5,mlx4,bnxt_re} and sw/rxe (names of counters);
+InfiniBand architecture, annex A17 (ICRC).
 """
 
 from __future__ import annotations
@@ -93,7 +95,7 @@ def _still(counters: Mapping[str, int]) -> Judgement:
 RULE = Rule(
     name="rdma_errors",
     title="no growing RDMA error counters",
-    scope="port",
+    scope="RDMA port",
     needs=(infiniband_counters.PROBE, rdma_statistic.PROBE),
     judge=judge,
     unless=no_rdma,

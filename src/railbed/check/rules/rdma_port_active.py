@@ -61,6 +61,8 @@ def _states(port: PortView) -> tuple[str | None, str | None] | None:
 
 
 def _remedy(port: PortView, state: str) -> str:
+    if port.port.is_hca:
+        return "look at cable and switch port, then at the subnet manager: see subnet_manager"
     bring_up = f"ip link set dev {shlex.quote(port.port.netdev)} up"
     return f"{bring_up}; then look at cable and switch port" if state == "DOWN" else ""
 
@@ -68,7 +70,7 @@ def _remedy(port: PortView, state: str) -> str:
 RULE = Rule(
     name="rdma_port_active",
     title="RDMA port active, link up",
-    scope="port",
+    scope="RDMA port",
     needs=(rdma_link.PROBE, infiniband.PROBE),
     judge=judge,
     unless=no_rdma,

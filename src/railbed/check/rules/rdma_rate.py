@@ -23,14 +23,17 @@ Linux kernel documentation, ABI/stable/sysfs-class-infiniband (rate).
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from railbed.check.shared.card import CARD_PROBES, Ability, card_of
 from railbed.check.shared.port import no_rdma, not_there, rdma_device, rdma_port
+from railbed.model.record import Verdict
 from railbed.rules.judgement import Judgement, fail, ok, skip, unknown, warn
 from railbed.rules.rule import Rule
 from railbed.rules.site import PortView
 
 TOLERANCE = 0.01
+SLOW_HCA = "look at cable and transceiver, and at what the switch port allows: `iblinkinfo`"
 
 
 def judge(port: PortView) -> Iterator[Judgement]:
@@ -46,7 +49,9 @@ def judge(port: PortView) -> Iterator[Judgement]:
     elif own.rate_gbps is None:
         yield unknown(expected=expected, observed="the device does not report a rate")
     else:
-        yield _compare(own.rate_gbps, port.rail.speed or _highest_on_rail(port), in_file=bool(port.rail.speed))
+        judgement = _compare(own.rate_gbps, port.rail.speed or _highest_on_rail(port), in_file=bool(port.rail.speed))
+        is_slow_hca = port.port.is_hca and judgement.verdict is Verdict.FAIL
+        yield replace(judgement, remedy=SLOW_HCA) if is_slow_hca else judgement
 
 
 def _compare(rate: float, wanted: float, *, in_file: bool) -> Judgement:
@@ -73,7 +78,7 @@ def _rate(port: PortView) -> float | None:
 RULE = Rule(
     name="rdma_rate",
     title="RDMA rate as the rail's speed",
-    scope="port",
+    scope="RDMA port",
     needs=CARD_PROBES,
     judge=judge,
     unless=no_rdma,

@@ -54,7 +54,7 @@ def judge(port: PortView) -> Iterator[Judgement]:
 RULE = Rule(
     name="subnet_manager",
     title="subnet manager on InfiniBand",
-    scope="port",
+    scope="RDMA port",
     needs=(infiniband.PROBE,),
     judge=judge,
     unless=no_rdma,

@@ -3,7 +3,7 @@
 What
 ----
 The qos policy of the port puts the policy's `cnp_dscp` into a QoS group that is not the no-drop group and whose queue
-has `priority level` in the queuing policy.
+has `priority level` in the queuing policy. As in switch_dscp, a class that matches an access list leaves it unknown.
 
 Why
 ---
@@ -13,24 +13,36 @@ nothing.
 
 Fix
 ---
-A `class-map type qos match-any` with `match dscp 48`, `set qos-group 7` for it in the port's qos policy, and
-`priority level 1` for the queue of that group, which the built-in policy of switches with eight queues already has.
+A `class-map type qos match-any` with `match dscp 48`, `set qos-group 7` for it in the port's qos policy (3 on
+switches with four queues), and `priority level 1` for the queue of that group, which the built-in policies already
+have. There is only one strict queue, and it is that of the highest group: if RDMA is in it, or if your own policy has
+to give up bandwidth, the change is left to you. Your own policies are extended if you name this rule.
 
 Source
 ------
-nxos_config_roce.py (CNP to qos-group 7, `c-out-8q-q7` with `priority level 1`); DCQCN, SIGCOMM 2015, section 3.
+Cisco Nexus 9000 Series NX-OS Quality of Service Configuration Guide, "Configuring Queuing and Scheduling" (a single
+strict queue is that of QoS group 3, several are neighbours from the top); nxos_config_roce.py (CNP to qos-group 7,
+`c-out-8q-q7` with `priority level 1`); DCQCN, SIGCOMM 2015, section 3.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from railbed.check.shared import nexus
-from railbed.check.shared.nexus import group_of_dscp, set_group
+from railbed.check.shared.nexus import depends_on_packet, group_lines, group_of_dscp
 from railbed.check.shared.nexus_counters import slowest_gbps, thresholds_for
-from railbed.check.shared.nexus_qos import QOS_PROBES, SwitchQos, interface_of, no_port, port_name_of, qos_of
-from railbed.model.fix import ConfigStep, Fix
+from railbed.check.shared.nexus_qos import (
+    LIMIT_PROBES,
+    QOS_PROBES,
+    SwitchQos,
+    interface_of,
+    no_port,
+    place_of,
+    qos_obstacle,
+    qos_of,
+    room_to_verify,
+)
 from railbed.probes.nexus import interface
 from railbed.rules.judgement import Judgement, fail, ok
 from railbed.rules.rule import Rule
@@ -45,25 +57,52 @@ def judge(port: SwitchPortView) -> Iterator[Judgement]:
         yield no_port(port)
         return
     group, observed = group_of_dscp(qos, port, dscp)
-    strict = [other for other in qos.strict_groups(qos.egress(port.port.name)) if other != qos.wanted_group]
-    if group in strict:
+    if group is None:
+        yield depends_on_packet(port, expected, observed)
+        return
+    strict = qos.strict_groups(qos.egress(place_of(port)))
+    if group in strict and group != qos.wanted_group:
         yield ok(expected=expected, observed=observed)
         return
     classified_only = f"{observed}, which is not served first" if group else observed
-    fix, remedy = _fix(qos, port, strict)
+    lines, advice = _lines(qos, port, strict)
+    remedy = qos_obstacle(port.switch, qos) or advice
+    fix = None if remedy else nexus.enter(port.switch, qos, lines, condition=room_to_verify(port, qos))
     yield fail(expected=expected, observed=classified_only, fix=fix, remedy=remedy)
 
 
-def _fix(qos: SwitchQos, port: SwitchPortView, strict: list[int]) -> tuple[Fix | None, str]:
-    group = strict[0] if strict else qos.wanted_strict_group
-    fix, remedy = set_group(qos, port, nexus.CNP_CLASS, port.policy.cnp_dscp, group)
-    if fix is None or strict:
-        return fix, remedy
-    name = port_name_of(port)
-    policy = nexus.queuing_policy(qos, name)
-    added = nexus.strict(qos, name, group, thresholds_for(port.policy, slowest_gbps(port.switch)))
-    condition = f"if {policy} may be changed" if policy not in (None, nexus.EGRESS) else ""
-    return replace(fix, apply=(*fix.apply, ConfigStep(lines=added)), condition=condition), remedy
+def _lines(qos: SwitchQos, port: SwitchPortView, strict: list[int]) -> tuple[tuple[str, ...], str]:
+    """Return the lines that have notifications served first, or advice: there are never two strict queues."""
+    dscp, others = port.policy.cnp_dscp, [group for group in strict if group != qos.wanted_group]
+    if others:
+        return group_lines(qos, port, nexus.CNP_CLASS, dscp, others[0])
+    group, place = qos.wanted_strict_group, place_of(port)
+    policy = nexus.queuing_policy(qos, place)
+    if group is None:
+        return (), _advise_other_group(qos)
+    queue = qos.queue_of(qos.egress(place), group) if policy else None
+    name = qos.class_name("queuing", group) or f"QoS group {group}"
+    if strict and policy:
+        return (
+            (),
+            f"in {policy}, give `priority level 1` to {name} in place of the queue of RDMA, which needs bandwidth",
+        )
+    if queue and queue.bandwidth is not None:
+        return (), f"in {policy}, give `priority level 1` to {name} in place of its bandwidth"
+    lines, advice = group_lines(qos, port, nexus.CNP_CLASS, dscp, group)
+    added = nexus.strict(qos, place, group, thresholds_for(port.policy, slowest_gbps(port.switch)))
+    return (*lines, *added) if lines else (), advice
+
+
+def _advise_other_group(qos: SwitchQos) -> str:
+    """Return what to do if RDMA is in the group of the only queue that can be served first by itself."""
+    highest = qos.wanted_group
+    lower = qos.class_name("network-qos", highest - 1)
+    return (
+        f"a single strict queue is that of QoS group {highest}, which RDMA is in: move RDMA to group {highest - 1} "
+        f"(`pause pfc-cos {qos.policy.priority}` in {lower}, `set qos-group {highest - 1}`), "
+        f"and notifications to group {highest}"
+    )
 
 
 def _unless(port: SwitchPortView) -> str:
@@ -74,7 +113,7 @@ RULE = Rule(
     name="switch_cnp",
     title="congestion notifications served first",
     scope="switch port",
-    needs=(*QOS_PROBES, interface.PROBE),
+    needs=(*QOS_PROBES, *LIMIT_PROBES, interface.PROBE),
     judge=judge,
     unless=_unless,
     doc=__doc__,

@@ -15,24 +15,38 @@ and PFC pauses first; one for 25 Gb/s marks every burst at 400, and the links id
 Fix
 ---
 `random-detect minimum-threshold 150 kbytes maximum-threshold 3000 kbytes drop-probability 7 weight 0 ecn` in the
-queue's class: 150 and 1500 up to 50 Gb/s, 150 and 3000 at 100, 475 and 3000 at 200, 950 and 3000 at 400, or your own
-values in the cluster file. The built-in policy cannot be changed, so a new one takes its place.
+queue's class: 60 and 600 at 10 Gb/s, 150 and 1500 from 25 to 50, 150 and 3000 at 100, 475 and 3000 at 200, 950 and
+3000 at 400, or your own values in the cluster file. The built-in policy cannot be changed, so a new one takes its
+place, attached to the port: only that port loses packets for a moment, while a change at `system qos` interrupts all
+ports of the switch. A policy of your own is changed where it is in force, if you name this rule.
 
 Source
 ------
+Cisco Nexus 9000 Series NX-OS Quality of Service Configuration Guide, "Configuring Queuing and Scheduling";
 nxos_config_roce.py (950 and 3000 for 400 Gb/s); Cisco's example for 100 Gb/s (150 and 3000); Azure Local (300 and
-300). The limits of 5 and 250 microseconds are our own: all published values lie between them.
+300); Intel, Ethernet 800 Series flow control guide (PFC must not trigger before ECN). The limits of 5 and 250
+microseconds are our own: all published values lie between them. So is scaling below 25 Gb/s.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from railbed.check.shared import nexus
 from railbed.check.shared.nexus_counters import Thresholds, slowest_gbps, thresholds_for, unsuitable
-from railbed.check.shared.nexus_qos import QOS_PROBES, SwitchQos, interface_of, no_port, port_name_of, qos_of
+from railbed.check.shared.nexus_qos import (
+    LIMIT_PROBES,
+    QOS_PROBES,
+    SwitchQos,
+    interface_of,
+    no_port,
+    place_of,
+    qos_obstacle,
+    qos_of,
+)
 from railbed.check.shared.port import no_ecn
-from railbed.model.fix import Fix, configure_lines
+from railbed.model.fix import Fix
 from railbed.parsing.nexus.qos import PolicyMap, Wred
 from railbed.probes.nexus import interface
 from railbed.rules.judgement import Judgement, fail, ok, skip, warn
@@ -49,7 +63,9 @@ def judge(port: SwitchPortView) -> Iterator[Judgement]:
         yield no_port(port)
     else:
         wanted = thresholds_for(port.policy, slowest_gbps(port.switch))
-        yield _judge(port, qos, qos.egress(port.port.name), wanted)
+        judgement = _judge(port, qos, qos.egress(place_of(port)), wanted)
+        obstacle = qos_obstacle(port.switch, qos)
+        yield replace(judgement, fix=None, remedy=obstacle) if judgement.fix and obstacle else judgement
 
 
 def _judge(port: SwitchPortView, qos: SwitchQos, policy: PolicyMap | None, wanted: Thresholds) -> Judgement:
@@ -65,15 +81,12 @@ def _judge(port: SwitchPortView, qos: SwitchQos, policy: PolicyMap | None, wante
     if not reason:
         return ok(expected=expected, observed=f"{queue.name}: {_describe_wred(queue.wred)}")
     is_filed = port.policy.ecn_low_kbytes or port.policy.ecn_high_kbytes
-    name = policy.name if policy else ""
-    condition = "" if name == nexus.EGRESS else f"if {name} may be changed"
-    fix = _fix(port, qos, wanted, condition=condition)
+    fix = _fix(port, qos, wanted)
     return (fail if is_filed else warn)(expected=expected, observed=f"{queue.name} {reason}", fix=fix)
 
 
-def _fix(port: SwitchPortView, qos: SwitchQos, wanted: Thresholds, *, condition: str = "") -> Fix:
-    added = nexus.mark(qos, port_name_of(port), wanted)
-    return configure_lines(port.switch.name, *added, condition=condition)
+def _fix(port: SwitchPortView, qos: SwitchQos, wanted: Thresholds) -> Fix:
+    return nexus.enter(port.switch, qos, nexus.mark(qos, place_of(port), wanted))
 
 
 def _describe_wred(wred: Wred) -> str:
@@ -86,7 +99,7 @@ RULE = Rule(
     name="switch_ecn",
     title="ECN marking on the RDMA queue",
     scope="switch port",
-    needs=(*QOS_PROBES, interface.PROBE),
+    needs=(*QOS_PROBES, *LIMIT_PROBES, interface.PROBE),
     judge=judge,
     unless=no_ecn,
     doc=__doc__,

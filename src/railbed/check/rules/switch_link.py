@@ -11,7 +11,8 @@ have is a mistake in the cluster file: the wrong port would be configured.
 
 Fix
 ---
-A port that was shut down: `no shutdown`. Otherwise check the cable and the transceiver (`show interface
+A port that was shut down: `no shutdown`, once you know that nobody shut it down for a reason; `railbed configure --rule
+switch_link` includes it. Otherwise check the cable and the transceiver (`show interface
 transceiver`), the speed that both ends are set to, and the node's own interface.
 
 Source
@@ -45,7 +46,8 @@ def judge(port: SwitchPortView) -> Iterator[Judgement]:
         yield ok(expected=expected, observed=f"up, {link.speed_mbps / 1000:g} Gb/s" if link.speed_mbps else "up")
     elif not link.enabled:
         lines = (f"interface {port_name_of(port)}", "  no shutdown")
-        yield fail(expected=expected, observed="shut down", fix=configure_lines(port.switch.name, *lines))
+        fix = configure_lines(port.switch.name, *lines, condition="unless somebody shut it down for a reason")
+        yield fail(expected=expected, observed="shut down", fix=fix)
     else:
         yield fail(expected=expected, observed=f"down ({link.reason})" if link.reason else "down")
 

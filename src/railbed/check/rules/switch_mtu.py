@@ -11,8 +11,9 @@ first gradient bucket hangs. The switch's MTU must hold the nodes' MTU plus head
 
 Fix
 ---
-`interface Ethernet1/1` and `mtu 9216`. On switched ports a Nexus 9000 accepts only 1500 and its `system jumbomtu`,
-which is 9216 by default. On a Nexus 5000 the MTU is that of the network-qos classes.
+`interface Ethernet1/1` and `mtu 9216`; for a member of a port-channel at the port-channel. On switched ports a Nexus
+9000 accepts only 1500 and its `system jumbomtu`, which is 9216 by default. On a Nexus 5000 the MTU is that of the
+network-qos classes.
 
 Source
 ------
@@ -23,9 +24,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.shared.nexus_qos import interface_of, no_port, port_name_of
-from railbed.model.fix import configure_lines
-from railbed.probes.nexus import interface, version
+from railbed.check.shared import nexus
+from railbed.check.shared.nexus_qos import interface_of, no_port, place_of
+from railbed.probes.nexus import interface, port_channel, version
 from railbed.rules.judgement import Judgement, fail, ok, skip, unknown
 from railbed.rules.rule import Rule
 from railbed.rules.site import SwitchPortView
@@ -43,9 +44,8 @@ def judge(port: SwitchPortView) -> Iterator[Judgement]:
     elif link.mtu is None:
         yield unknown(expected=expected, observed="the switch does not report it")
     elif link.mtu < wanted:
-        lines = (f"interface {port_name_of(port)}", f"  mtu {wanted}")
-        fix = configure_lines(port.switch.name, *lines, interrupts=True)
-        yield fail(expected=expected, observed=f"MTU {link.mtu}", fix=fix)
+        lines = (f"interface {place_of(port)}", f"  mtu {wanted}")
+        yield fail(expected=expected, observed=f"MTU {link.mtu}", fix=nexus.enter(port.switch, None, lines))
     else:
         yield ok(expected=expected, observed=f"MTU {link.mtu}")
 
@@ -54,7 +54,7 @@ RULE = Rule(
     name="switch_mtu",
     title="MTU of switch ports",
     scope="switch port",
-    needs=(interface.PROBE, version.PROBE),
+    needs=(interface.PROBE, version.PROBE, port_channel.PROBE),
     judge=judge,
     doc=__doc__,
 )

@@ -12,14 +12,17 @@ port pauses nothing: under an all-reduce, where many send to one, packets are lo
 
 Fix
 ---
-A `policy-map type network-qos` with `pause pfc-cos 3` and `mtu 9216` in `c-8q-nq3` (`c-nq3` on switches with four
-queues), as the service policy of `system qos`. On a Nexus 5000, a class-map of your own with `match qos-group 3`, and
-`pause no-drop` and `mtu 9216` in the policy. The switch rearranges its buffers, which interrupts traffic for a
-moment.
+A `policy-map type network-qos` with `pause pfc-cos 3` and `mtu 9216` in `c-8q-nq3` (`c-nq2` on switches with four
+queues, where group 3 is that of the strict queue), as the service policy of `system qos`. On a Nexus 5000, a
+class-map of your own with `match qos-group 3`, and `pause no-drop` and `mtu 9216` in the policy. The policy exists
+only for the whole switch: all its ports lose packets for a moment, also those of others. A policy of your own that is
+in force is extended if you name this rule. Without room in the TCAM to classify packets, or with FCoE on a Nexus
+5000, nothing is changed.
 
 Source
 ------
-Cisco Nexus 9000 Series NX-OS Quality of Service Configuration Guide, "Configuring Network QoS"; nxos_config_roce.py.
+Cisco Nexus 9000 Series NX-OS Quality of Service Configuration Guide, "Configuring Network QoS", "Configuring Queuing
+and Scheduling" and "Configuring QoS TCAM Carving"; nxos_config_roce.py.
 """
 
 from __future__ import annotations
@@ -27,9 +30,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from railbed.check.shared import nexus
-from railbed.check.shared.nexus_qos import QOS_PROBES, SwitchQos, qos_of
+from railbed.check.shared.nexus_qos import LIMIT_PROBES, QOS_PROBES, SwitchQos, qos_obstacle, qos_of
 from railbed.check.shared.port import no_pfc
-from railbed.model.fix import Fix, configure_lines
+from railbed.model.fix import Fix
+from railbed.probes.nexus import interface
 from railbed.rules.judgement import Judgement, fail, ok
 from railbed.rules.rule import HandStep, Rule
 from railbed.rules.site import SwitchView
@@ -41,14 +45,17 @@ def judge(switch: SwitchView) -> Iterator[Judgement]:
     expected = f"pause on priority {wanted}, MTU {mtu}"
     qos = qos_of(switch)
     policy, item = qos.system.network_qos, qos.no_drop_class
+    obstacle = qos_obstacle(switch, qos)
     if item is None:
         others = _list_paused(qos)
         named = f"pauses priority {', '.join(map(str, others))}" if others else "pauses no priority"
         observed = f"{policy.name} {named}" if policy else "no network-qos policy"
-        yield fail(expected=expected, observed=observed, fix=_fix(switch, qos, others))
+        fix = None if obstacle else _fix(switch, qos, others)
+        yield fail(expected=expected, observed=observed, fix=fix, remedy=obstacle)
     elif (item.mtu or 0) < mtu:
         observed = f"{item.name}: MTU {item.mtu or 'not set'}"
-        yield fail(expected=expected, observed=observed, fix=_fix(switch, qos, ()))
+        fix = None if obstacle else _fix(switch, qos, ())
+        yield fail(expected=expected, observed=observed, fix=fix, remedy=obstacle)
     else:
         yield ok(expected=expected, observed=f"{item.name}: pause on priority {wanted}, MTU {item.mtu}")
 
@@ -63,7 +70,7 @@ def _fix(switch: SwitchView, qos: SwitchQos, others: tuple[int, ...]) -> Fix:
     edit = (
         f"if the hosts use it too, write `priority: {others[0]}` into `policy:` of the cluster file" if others else ""
     )
-    return configure_lines(switch.name, *nexus.no_drop(qos), interrupts=True, alternative=edit)
+    return nexus.enter(switch, qos, nexus.no_drop(qos), alternative=edit)
 
 
 def _by_hand(switch: SwitchView) -> Iterator[HandStep]:
@@ -77,7 +84,7 @@ RULE = Rule(
     name="switch_network_qos",
     title="no-drop class of the switch",
     scope="switch",
-    needs=QOS_PROBES,
+    needs=(*QOS_PROBES, *LIMIT_PROBES, interface.PROBE),
     judge=judge,
     by_hand=_by_hand,
     unless=no_pfc,

@@ -13,8 +13,9 @@ takes many times as long. PFC on other priorities lets traffic that may be dropp
 
 Fix
 ---
-`interface Ethernet1/1` and `priority-flow-control mode on`; the port stays up. The priorities come from the
-network-qos policy of the system: see switch_network_qos.
+`interface Ethernet1/1` and `priority-flow-control mode on`; the port stays up. A member of a port-channel is configured
+at the port-channel. The priorities come from the network-qos policy of the system: see switch_network_qos. While
+`flowcontrol` is on, PFC is not in operation: see switch_flow_control.
 
 Source
 ------
@@ -26,11 +27,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.shared.nexus_qos import interface_of, no_port, port_name_of
+from railbed.check.shared import nexus
+from railbed.check.shared.nexus_qos import interface_of, no_port, place_of
 from railbed.check.shared.port import no_pfc
-from railbed.model.fix import configure_lines
 from railbed.parsing.nexus.answer import find_port
-from railbed.probes.nexus import interface, pfc
+from railbed.probes.nexus import interface, pfc, port_channel
 from railbed.probes.nexus.pfc import PortPfc
 from railbed.rules.judgement import Judgement, fail, ok, unknown
 from railbed.rules.rule import Rule
@@ -44,8 +45,8 @@ def judge(port: SwitchPortView) -> Iterator[Judgement]:
     if state is None or link is None:
         yield no_port(port)
     elif state.mode != "on":
-        lines = (f"interface {port_name_of(port)}", "  priority-flow-control mode on")
-        yield fail(expected=expected, observed=_describe(state), fix=configure_lines(port.switch.name, *lines))
+        lines = (f"interface {place_of(port)}", "  priority-flow-control mode on")
+        yield fail(expected=expected, observed=_describe(state), fix=nexus.enter(port.switch, None, lines))
     elif not link.up:
         yield unknown(expected=expected, observed="mode on, but the link is down", remedy="see switch_link")
     elif state.priorities == (port.policy.priority,):
@@ -65,7 +66,7 @@ RULE = Rule(
     name="switch_pfc",
     title="PFC of switch ports",
     scope="switch port",
-    needs=(pfc.PROBE, interface.PROBE),
+    needs=(pfc.PROBE, interface.PROBE, port_channel.PROBE),
     judge=judge,
     unless=no_pfc,
     doc=__doc__,

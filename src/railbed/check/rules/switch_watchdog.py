@@ -24,11 +24,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.shared.nexus_qos import no_port, port_name_of
+from railbed.check.shared import nexus
+from railbed.check.shared.nexus_qos import no_port, place_of, port_name_of
 from railbed.check.shared.port import no_pfc
-from railbed.model.fix import Fix, configure_lines
+from railbed.model.fix import Fix
 from railbed.parsing.nexus.answer import find_port
-from railbed.probes.nexus import interface, running_qos, version, watchdog
+from railbed.probes.nexus import interface, port_channel, running_qos, version, watchdog
 from railbed.probes.nexus.running_qos import PortQos
 from railbed.rules.judgement import Judgement, fail, ok, skip
 from railbed.rules.rule import Rule
@@ -47,8 +48,7 @@ def judge(port: SwitchPortView) -> Iterator[Judgement]:
 
 
 def _judge(port: SwitchPortView) -> Judgement:
-    facts, name = port.read(watchdog.PROBE), port_name_of(port)
-    watched = find_port(facts.ports, name)
+    watched = find_port(port.read(watchdog.PROBE).ports, port_name_of(port))
     if watched is None:
         return no_port(port)
     stopped = [group for group, queue in watched.queues.items() if queue.state.startswith("shut")]
@@ -60,7 +60,7 @@ def _judge(port: SwitchPortView) -> Judgement:
         )
     if watched.enabled:
         return ok(expected=EXPECTED, observed="watchdog on")
-    return fail(expected=EXPECTED, observed="watchdog off", fix=_fix(port, name))
+    return fail(expected=EXPECTED, observed="watchdog off", fix=_fix(port, place_of(port)))
 
 
 def _fix(port: SwitchPortView, name: str) -> Fix:
@@ -70,14 +70,14 @@ def _fix(port: SwitchPortView, name: str) -> Fix:
     lines = [] if configured.watchdog else [LINE]
     if not own.watchdog:
         lines += [f"interface {name}", f"  {LINE}"]
-    return configure_lines(port.switch.name, *lines)
+    return nexus.enter(port.switch, None, lines)
 
 
 RULE = Rule(
     name="switch_watchdog",
     title="PFC watchdog of switch ports",
     scope="switch port",
-    needs=(watchdog.PROBE, running_qos.PROBE, version.PROBE, interface.PROBE),
+    needs=(watchdog.PROBE, running_qos.PROBE, version.PROBE, interface.PROBE, port_channel.PROBE),
     judge=judge,
     unless=no_pfc,
     doc=__doc__,

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from shlex import quote
-from typing import Any
+from typing import Any, Literal
 
 from railbed.check.shared.card import Ability, card_of
 from railbed.check.shared.port import rdma_device
 from railbed.check.shared.qos import WIDTH, dcb_has, dcb_row, ofed_qos, refusal, shows
 from railbed.model.fix import Fix, Persistence, RunStep
 from railbed.model.probe import Probe
-from railbed.probes import dcb_buffer, dcqcn, infiniband, pcie
+from railbed.probes import dcb_buffer, dcqcn, ethtool, infiniband, pcie
 from railbed.probes.dcqcn import Ecn
 from railbed.rules.judgement import Judgement, skip, unknown
 from railbed.rules.site import PortView
@@ -23,6 +23,7 @@ from railbed.rules.site import PortView
 CABLE_METRES = 7
 """The length that drivers assume if nothing else is set."""
 LEAST_GBITS = 40.0
+"""The driver counts slower links as this fast."""
 CELLS = 1152
 """Sizes are multiples of it, and so of the cells of all cards (128 or 144 bytes): a card rounds others down."""
 
@@ -67,8 +68,18 @@ def headroom(port: PortView, buffers: BufferPolicy) -> int:
     """
     if not any(buffers.sizes):
         return 0
-    gbits = max(float(port.rail.speed or 0), LEAST_GBITS)
+    gbits = max(_negotiated_gbits(port) or float(port.rail.speed or 0), LEAST_GBITS)
     return round((301 + 2.16 * buffers.cable_metres) * gbits + 2.72 * port.mtu + port.mtu)
+
+
+def _negotiated_gbits(port: PortView) -> float | None:
+    """Return the speed of the link, which the driver computes with; None if neither source reports one."""
+    facts, device = port.node.try_read(ethtool.PROBE), rdma_device(port)
+    settings = facts.interfaces.get(port.port.netdev) if facts else None
+    if settings and settings.speed_mbps:
+        return settings.speed_mbps / 1000
+    own = device.ports.get(str(port.port.rdma_port)) if device else None
+    return own.rate_gbps if own else None
 
 
 def lossless_buffers(before: BufferPolicy, lossless: int, needed: int) -> BufferPolicy | None:
@@ -125,6 +136,24 @@ CONGESTION_PROBES: tuple[Probe[Any], ...] = (dcqcn.PROBE, infiniband.PROBE, pcie
 """What `congestion_of` reads."""
 
 
+CongestionSetting = Literal["enable", "cnp_dscp"]
+_MLX5 = "OFED has /sys/class/net/{netdev}/ecn; the inbox mlx5 driver has cc_params in debugfs, for root"
+_BROADCOM = (
+    "Broadcom's own driver shows it in configfs: `mkdir -p /sys/kernel/config/bnxt_re/{{device}}`, then `{file}` in "
+    "ports/{{number}}/cc below it, and `echo -n 0x1 > apply` after a change; or `niccli`"
+)
+ADVICE: dict[str, dict[CongestionSetting, str]] = {
+    "mlx5": {"enable": _MLX5, "cnp_dscp": _MLX5},
+    "bnxt_re": {"enable": _BROADCOM.format(file="ecn_enable"), "cnp_dscp": _BROADCOM.format(file="cnp_dscp")},
+    "irdma": {
+        "enable": "Intel's driver shows it in configfs: `mkdir -p /sys/kernel/config/irdma/{device}`, then "
+        "`roce_dcqcn_enable` below it (1 is on; DCQCN is one of several algorithms)",
+        "cnp_dscp": "Intel's driver documents no setting: `railbed capture` shows the DSCP that notifications have",
+    },
+}
+"""Where the drivers of a family of cards show a setting of congestion control."""
+
+
 @dataclass(frozen=True, slots=True)
 class Congestion:
     """What the driver shows; both parts may be missing."""
@@ -146,9 +175,11 @@ def dcqcn_obstacle(port: PortView, expected: str) -> Judgement | None:
     return skip(lacking, expected=expected) if lacking else None
 
 
-def not_shown(port: PortView, expected: str) -> Judgement:
-    """Return that the port's driver shows nothing, and where drivers show it."""
-    where = f"OFED has /sys/class/net/{port.port.netdev}/ecn; the inbox mlx5 driver has cc_params in debugfs, for root"
+def not_shown(port: PortView, expected: str, setting: CongestionSetting) -> Judgement:
+    """Return that the port's driver shows nothing, and where drivers of its kind show it."""
+    family = card_of(port).family
+    advice = ADVICE.get(family or "mlx5", {}).get(setting, "see the guide of the card's maker")
+    where = advice.format(device=port.port.rdma, number=port.port.rdma_port, netdev=port.port.netdev)
     return unknown(expected=expected, observed="the driver shows no congestion control", remedy=where)
 
 

@@ -108,10 +108,17 @@ CORRUPTION = CounterKind(
     remedy="clean or replace cable and transceiver of this link, look at FCS errors of the switch port",
     names=frozenset(
         {
-            *("rx_icrc_encapsulated", "symbol_error", "port_rcv_errors", "port_rcv_remote_physical_errors"),
+            *("symbol_error", "port_rcv_errors", "port_rcv_remote_physical_errors"),
             *("local_link_integrity_errors", "link_error_recovery"),
         }
     ),
+)
+CHANGED = CounterKind(
+    meaning="packets changed on the way (ICRC)",
+    verdict=Verdict.FAIL,
+    remedy="not the cable, whose damage fails the Ethernet checksum first: a card, a switch or memory on the path "
+    "changed the packets; `railbed capture --full` at both ends shows where: update its firmware, or replace it",
+    names=frozenset({"rx_icrc_encapsulated"}),
 )
 IGNORED_CNPS = CounterKind(
     meaning="CNPs ignored",
@@ -119,7 +126,7 @@ IGNORED_CNPS = CounterKind(
     remedy="DCQCN is off on this card: see the rule dcqcn",
     names=frozenset({"rp_cnp_ignored", "cnpIgnored"}),
 )
-KINDS = (LOSS, CORRUPTION, IGNORED_CNPS, RECEIVER)
+KINDS = (LOSS, CORRUPTION, CHANGED, IGNORED_CNPS, RECEIVER)
 ALL_NAMES = frozenset().union(*(kind.names for kind in KINDS))
 
 

@@ -2,7 +2,8 @@
 
 For thresholds, switches use bytes, but what matters is time: how long a packet waits before it is marked. Published
 pairs lie between 12 microseconds (150 kbytes at 100 Gb/s) and 240 (300 kbytes at 10 Gb/s). Below 5, single bursts are
-marked and links idle; above 250, buffers fill and PFC pauses the sender before ECN slows it down.
+marked and links idle; above 250, buffers fill and PFC pauses the sender before ECN slows it down. What railbed enters
+is scaled with the speed below 25 Gb/s: 150 kbytes are 120 microseconds at 10 Gb/s, where PFC often pauses first.
 """
 
 from __future__ import annotations
@@ -93,6 +94,9 @@ PROBABILITY = 7
 BY_SPEED = ((50.0, 150, 1500), (100.0, 150, 3000), (200.0, 475, 3000), (400.0, 950, 3000), (float("inf"), 1900, 6000))
 """Speed in Gb/s up to which a pair in kbytes applies: published for 100 and 400 Gb/s, scaled between them."""
 USUAL_GBPS = 100.0
+SCALED_BELOW_GBPS = 25.0
+LEAST_KBYTES = 20
+"""Two packets of 9216 bytes: fewer would mark every burst, at whatever speed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +123,11 @@ class Thresholds:
 
 def thresholds_for(policy: Policy, gbps: float | None) -> Thresholds:
     """Return the cluster file's thresholds; what it leaves out depends on the speed."""
-    low, high = next((low, high) for limit, low, high in BY_SPEED if (gbps or USUAL_GBPS) <= limit)
+    speed = gbps or USUAL_GBPS
+    low, high = next((low, high) for limit, low, high in BY_SPEED if speed <= limit)
+    if speed < SCALED_BELOW_GBPS:
+        scale = speed / SCALED_BELOW_GBPS
+        low, high = max(LEAST_KBYTES, round(low * scale)), max(10 * LEAST_KBYTES, round(high * scale))
     return Thresholds(
         low_kbytes=policy.ecn_low_kbytes or low,
         high_kbytes=policy.ecn_high_kbytes or max(high, policy.ecn_low_kbytes or low),

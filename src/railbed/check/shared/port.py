@@ -7,13 +7,14 @@ not break a working rail, so it suggests correcting the file, or checking the sw
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import Protocol, TypeVar
+from ipaddress import IPv4Address, IPv6Address, ip_network
+from typing import Any, Protocol, TypeVar
 
 from railbed.model.cluster import Policy
 from railbed.model.fix import Fix, Persistence, as_steps, write_value
 from railbed.model.probe import Probe
 from railbed.model.reading import Known, Unknown
-from railbed.probes import infiniband
+from railbed.probes import infiniband, ip_route, ip_rule
 from railbed.probes.gpu import Gpus
 from railbed.probes.infiniband import RdmaDevice, RdmaPort
 from railbed.rules.judgement import Judgement, skip, unknown
@@ -124,6 +125,28 @@ def not_there(port: PortView, expected: str) -> Judgement:
     return unknown(expected=expected, observed=f"no {rdma_name(port)} on this node: see rdma_device")
 
 
+ROUTE_PROBES: tuple[Probe[Any], ...] = (ip_route.PROBE, ip_rule.PROBE)
+"""What `routed_devices` reads."""
+
+
+def routed_devices(port: PortView, destination: IPv4Address | IPv6Address) -> tuple[tuple[str, ...], str] | None:
+    """Return the interfaces that packets from a port's address leave through, and the table that decides it.
+
+    None if the routing policy was not read; without a route, there is no interface.
+    """
+    rules = port.node.try_read(ip_rule.PROBE)
+    if rules is None:
+        return None
+    tables = port.read(ip_route.PROBE).tables
+    for rule in rules.applying_to(port.port.address, destination):
+        table = tables.get(rule.table or "")
+        route = table.towards(destination) if table else None
+        ignored = -1 if rule.longest_ignored is None else rule.longest_ignored
+        if route and ip_network(route.destination).prefixlen > ignored:
+            return route.devices, rule.table or ""
+    return (), ""
+
+
 S = TypeVar("S")
 NO_GPU = "no NVIDIA GPU"
 NO_RDMA = "no RDMA device in the cluster file"
@@ -179,7 +202,7 @@ def no_lossless(subject: Governed) -> str:
 
 def rdma_devices(node: NodeView) -> tuple[str, ...]:
     """Return the RDMA devices that the cluster file gives a node."""
-    return tuple(port.rdma for port in node.node.ports if port.rdma)
+    return tuple(port.rdma for port in node.node.rdma_ports if port.rdma)
 
 
 def gpu_obstacle(gpus: Gpus, expected: str) -> Judgement | None:

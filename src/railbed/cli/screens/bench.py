@@ -11,9 +11,11 @@ from rich.text import Text
 from railbed.bench.compare.arms import DIFFERENCE
 from railbed.cli.console import SafeConsole
 from railbed.cli.screens.base import Screen
+from railbed.cli.screens.plan import PlanPrinter
 from railbed.cli.screens.text import STYLES, WIDE, TextScreen
 from railbed.model import events
-from railbed.model.record import Finding, Measurement, Record, Verdict
+from railbed.model.cluster import Cluster
+from railbed.model.record import Change, Finding, Measurement, Record, Verdict
 from railbed.model.text import number, printable
 from railbed.present.bench import MeasurementGroup, groups, message_size
 
@@ -35,11 +37,12 @@ NAMES = ("arm", "test", "size", "how", "over")
 class BenchScreen(Screen):
     """Progress on standard error, the table and the findings on standard output."""
 
-    def __init__(self, *, verbose: bool) -> None:
+    def __init__(self, *, verbose: bool, cluster: Cluster | None = None) -> None:
         super().__init__()
         self._verbose = verbose
         self._findings = TextScreen(verbose=verbose, listed_above=frozenset({DIFFERENCE}))
         self._out = SafeConsole(highlight=False)
+        self._plan = PlanPrinter(self._out, cluster, temporary=True)
         self._measurements: list[Measurement] = []
         self._answers: list[Text] = []
         self._trials: tuple[int, int] | None = None
@@ -49,6 +52,11 @@ class BenchScreen(Screen):
         """Update the progress line; collect the numbers of the table."""
         self.line.take(record)
         match record:
+            case Change():
+                self._plan.add(record)
+            case events.ChangesPlanned():
+                self.line.clear()
+                self._plan.show(record)
             case events.BenchPlanned():
                 self.line.print_line(record.message, "dim")
             case events.TrialStarted(done=int(done), total=int(total)):

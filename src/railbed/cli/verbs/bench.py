@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -19,10 +20,10 @@ from railbed.bench import baseline, experiments, suites
 from railbed.bench.book import BENCH_BOOK
 from railbed.bench.tool import COLLECTIVES, tool_of
 from railbed.catalog import choose
-from railbed.cli.chosen import chosen_run
+from railbed.cli.chosen import ask, chosen_run, require_terminal
 from railbed.cli.console import SafeConsole
 from railbed.cli.explain import explain_rule
-from railbed.cli.options import ClusterOption, JsonOption, Options, RecordOption, ReplayOption, TimeoutOption
+from railbed.cli.options import ClusterOption, JsonOption, Options, RecordOption, ReplayOption, TimeoutOption, YesOption
 from railbed.cli.run.perform import show
 from railbed.cli.screens.base import JsonScreen
 from railbed.cli.screens.bench import BenchScreen
@@ -62,6 +63,7 @@ def bench_command(
     listing: ListOption = False,
     explain: ExplainOption = None,
     everything: AllOption = False,
+    yes: YesOption = False,
     as_json: JsonOption = False,
     timeout: TimeoutOption = DEVICE_SECONDS,
     record: RecordOption = None,
@@ -79,17 +81,21 @@ def bench_command(
         rule = choose(rules, explain, kind="rule", listing=f"the rules are {', '.join(rules)}")
         return explain_rule(rule, as_json=as_json)
     _refuse_contradictions(experiment, second_visit, save=save)
+    if experiment is not None and not yes and experiments.load(experiment).configures:
+        require_terminal(json=as_json)
     site = given_cluster(cluster, replay) or built_in_local()
     baseline_file = baseline.path_beside(cluster or DEFAULT_CLUSTER)
+    screen = JsonScreen() if as_json else BenchScreen(verbose=everything, cluster=site)
     stream = bench(
         site,
         suite,
         experiment=experiment,
         second_visit=None if second_visit is None else chosen_run(second_visit, FIRST_VISIT),
         baseline=None if save else baseline_file,
+        confirm=None if yes else partial(ask, before=screen.line.clear),
         reach=Options(json=as_json, record=record, replay=replay, timeout=timeout, verbose=everything),
     )
-    code = show(stream, JsonScreen() if as_json else BenchScreen(verbose=everything))
+    code = show(stream, screen)
     if save and (count := save_baseline(stream.run, baseline_file)):
         _print_notice(f"{baseline_file}: {plural(count, 'measurement')} to judge later runs by")
     if second_visit is None and experiment is not None:

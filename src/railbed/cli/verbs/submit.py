@@ -142,7 +142,11 @@ def _read_suite(parameters: Mapping[str, Any]) -> None:
 
     suites.load(parameters["suite"])
     if parameters["experiment"] is not None:
-        experiments.load(parameters["experiment"])
+        experiment = experiments.load(parameters["experiment"])
+        if experiment.configures and not parameters["yes"]:
+            raise UsageError(
+                "there is no terminal to ask on in a job", hint="give --yes to make the changes of the arm"
+            )
 
 
 def _read_rules(parameters: Mapping[str, Any]) -> None:

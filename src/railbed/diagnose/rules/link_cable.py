@@ -2,8 +2,8 @@
 
 What
 ----
-A card or its switch port counts frames with a wrong checksum, symbols that could not be decoded, or RoCE packets with a
-wrong ICRC.
+A card or its switch port counts frames with a wrong checksum, or symbols that could not be decoded. A wrong ICRC in
+frames whose own checksum is right does not come from a cable: see path_corrupt.
 
 Why
 ---
@@ -19,7 +19,7 @@ switch_counters` shows whether errors go on; `ethtool --show-fec IF` must be equ
 Source
 ------
 Linux kernel documentation, mlx5 counters (`rx_crc_errors_phy`, `rx_symbol_err_phy`); Cisco NX-OS, show interface
-counters errors (FCS-Err); Linux, rx_icrc_encapsulated.
+counters errors (FCS-Err).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from railbed.rules.site import PortView
 
 LEAST_ERRORS = 3
 """One frame in an hour may be a cosmic ray."""
-METERS = ("phy_crc_errors", "phy_symbol_errors", "rdma_damaged_packets")
+METERS = ("phy_crc_errors", "phy_symbol_errors")
 
 
 def judge(port: PortView) -> Iterator[Judgement]:

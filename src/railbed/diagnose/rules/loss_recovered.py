@@ -85,6 +85,6 @@ RULE = Rule(
     needs=("rdma_out_of_sequence",),
     judge=judge,
     doc=__doc__,
-    yields_to=("link_flap", "link_cable", "path_peer_dead"),
+    yields_to=("link_flap", "link_cable", "path_corrupt", "path_peer_dead"),
     yields_anywhere=("pause_host_off", "pause_off", "loss_lossless_queue", "node_cut"),
 )

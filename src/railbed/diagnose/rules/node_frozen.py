@@ -37,8 +37,6 @@ LEAST_SECONDS = 4.0
 """As long as training waits for a sign of life."""
 NOTICED_SECONDS = 30.0
 """How long training may take to notice, at most."""
-REPORTED_SECONDS = 90.0
-"""How long its BMC may take to report after that."""
 
 
 def judge(node: NodeView) -> Iterator[Judgement]:
@@ -55,7 +53,7 @@ def judge(node: NodeView) -> Iterator[Judgement]:
     for span in silences(times, LEAST_SECONDS, [*earlier, Span(last.start, end)]):
         reason = reason_for_loss(site, node.name, span, NOTICED_SECONDS)
         if reason and is_only_silent(span, others):
-            report = bmc_report(site, node.name, span, REPORTED_SECONDS)
+            report = bmc_report(site, node.name, span)
             lost = f"nothing came from the node for {duration(span.seconds)}, and training lost it: {reason}"
             yield fail(
                 f"{lost}; {report}" if report else lost,

@@ -35,8 +35,6 @@ from railbed.rules.site import Site
 
 LEAST_SECONDS, LEAST_OF_ALL = 10.0, 20.0
 """Of one device, and of all: a busy machine that samples stands still for longer."""
-REPORTED_SECONDS = 30.0
-"""How long the BMC of a node may take to report after its samples ended."""
 GAP_PREFIX = "no samples: "
 
 
@@ -60,7 +58,7 @@ def judge(site: Site) -> Iterator[Judgement]:
             if not others or is_only_silent(span, others):
                 reason = _reason(site, name, span)
                 observed = f"not sampled for {duration(span.seconds)}{f': {reason}' if reason else ''}"
-                if report := bmc_report(site, name, span, REPORTED_SECONDS):
+                if report := bmc_report(site, name, span):
                     observed = f"{observed}; {report}"
                 yield warn(observed, span=span, certainty="certain", subject=name, expected="sampled without gaps")
 

@@ -2,12 +2,14 @@
 
 What
 ----
-Internal ports of a modular switch (`ii1/1/1`) count PFC frames, the ports to the nodes none.
+Internal ports of the switch (`ii1/1/1`, between the parts of a modular switch, or the two chips of a fixed one such as
+the 9332PQ) count PFC frames, the ports to the nodes none, and the switch drops packets on arrival meanwhile. Without
+drops, these frames are how such a switch keeps its no-drop class from overflowing inside.
 
 Why
 ---
-Between the parts of the switch is less bandwidth than the ports need. Nodes see neither pauses nor marks, and bandwidth
-is low for no visible reason.
+Between the parts of the switch is less bandwidth than the ports need, and the buffers in front of it are full. Nodes
+see neither pauses nor marks, and lose packets for no visible reason.
 
 Fix
 ---
@@ -25,12 +27,14 @@ from collections.abc import Iterator
 
 from railbed.diagnose.shared.compare import grew
 from railbed.rules.judgement import Judgement, warn
-from railbed.rules.rule import NotJudged, Rule
+from railbed.rules.rule import NotJudged, Rule, Unsampled
 from railbed.rules.site import SwitchView
 
 INTERNAL = "ii"
 LEAST_FRAMES = 100
 """Fewer cost no bandwidth."""
+LEAST_DROPS = 10
+"""On arrival, at any port: fewer may be a single burst."""
 
 
 def judge(switch: SwitchView) -> Iterator[Judgement]:
@@ -39,16 +43,22 @@ def judge(switch: SwitchView) -> Iterator[Judgement]:
     internal = {name: signal for name, signal in frames.items() if name.lower().startswith(INTERNAL)}
     if not internal:
         raise NotJudged(f"{switch.name} has no internal ports that count pauses")
+    drops = switch.on_ports("ingress_drop_packets")
+    if not drops:
+        raise Unsampled("ingress_drop_packets", switch.name)
     front = [signal for name, signal in frames.items() if name not in internal]
     for name, signal in internal.items():
         for span in signal.above(0.0, bridge=30.0):
-            if signal.total(span) >= LEAST_FRAMES and not any(grew(port, span) for port in front):
+            dropped = sum(grew(port, span) for port in drops.values())
+            is_inside = signal.total(span) >= LEAST_FRAMES and not any(grew(port, span) for port in front)
+            if is_inside and dropped >= LEAST_DROPS:
                 yield warn(
-                    f"{signal.total(span):,.0f} PFC frames inside the switch, none from the nodes",
+                    f"{signal.total(span):,.0f} PFC frames inside the switch, none from the nodes, and "
+                    f"{dropped:,.0f} packets dropped on arrival",
                     signal,
                     span=span,
                     subject=f"{switch.name}/{name}",
-                    expected="internal ports need no pauses",
+                    expected="internal pauses lose no packets",
                 )
 
 
@@ -56,7 +66,7 @@ RULE = Rule(
     name="pause_internal",
     title="the switch pauses itself",
     scope="switch",
-    needs=("switch_pause_rx_frames",),
+    needs=("switch_pause_rx_frames", "ingress_drop_packets"),
     judge=judge,
     doc=__doc__,
 )

@@ -86,6 +86,7 @@ RULE = Rule(
         "mark_missing",
         "mark_trust",
         "congestion_wred",
+        "path_corrupt",
         "path_mtu",
         "path_peer_dead",
     ),

@@ -24,16 +24,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from railbed.diagnose.shared.compare import bmc_report, causes_of, changes_at, failures, remedies
+from railbed.diagnose.shared.compare import bmc_report_around, causes_of, changes_at, failures, remedies
 from railbed.model.record import Certainty, Finding, Verdict
 from railbed.present.changed import explain_restart
 from railbed.rules.judgement import Judgement, Span, fail
 from railbed.rules.rule import Rule
 from railbed.rules.site import Site
-from railbed.store.timeline import Mark
-
-REPORTED_SECONDS = 60.0
-"""How long before or after a restart the BMC of the node may have been read."""
 
 
 def judge(site: Site) -> Iterator[Judgement]:
@@ -44,7 +40,16 @@ def judge(site: Site) -> Iterator[Judgement]:
         causes = causes_of(restart, changes)
         explanation = explain_restart(changes, restart.subject, restart.text)
         yield fail(
-            "; ".join(filter(None, [restart.text, explanation, _bmc(site, restart)])),
+            "; ".join(
+                filter(
+                    None,
+                    [
+                        restart.text,
+                        explanation,
+                        bmc_report_around(site, restart.subject.partition("/")[0], restart.time),
+                    ],
+                )
+            ),
             span=Span(restart.time, restart.time),
             certainty=_certainty(causes),
             subject=subject,
@@ -52,12 +57,6 @@ def judge(site: Site) -> Iterator[Judgement]:
             remedy=remedies(causes),
             evidence="\n".join(finding.evidence for finding in causes if finding.evidence),
         )
-
-
-def _bmc(site: Site, restart: Mark) -> str:
-    """Return what the BMC of the node that ended the ranks reported."""
-    span = Span(restart.time - REPORTED_SECONDS, restart.time)
-    return bmc_report(site, restart.subject.partition("/")[0], span, REPORTED_SECONDS)
 
 
 def _certainty(causes: Sequence[Finding]) -> Certainty:

@@ -148,10 +148,19 @@ def reason_for_loss(site: Site, node: str, span: Span, seconds: float) -> str:
     return next((mark.text.removeprefix(f"{mark.subject}: ") for mark in near), "")
 
 
-def bmc_report(site: Site, node: str, span: Span, seconds: float) -> str:
-    """Return what the BMC of a node reported in a span or some seconds later; empty if it was not read."""
+REPORT_SECONDS = 60.0
+"""How long the BMC of a node may take to report after the node was lost."""
+
+
+def bmc_report(site: Site, node: str, span: Span) -> str:
+    """Return what the BMC of a node reported in a span or soon after it; empty if it was not read."""
     marks = (mark for mark in site.run.marks("notice") if mark.subject == node and mark.text.startswith(BMC_PREFIX))
-    return next((mark.text for mark in marks if span.start - 1.0 <= mark.time <= span.end + seconds), "")
+    return next((mark.text for mark in marks if span.start - 1.0 <= mark.time <= span.end + REPORT_SECONDS), "")
+
+
+def bmc_report_around(site: Site, node: str, time: float) -> str:
+    """Return what the BMC of a node reported before or after a moment; empty if it was not read then."""
+    return bmc_report(site, node, Span(time - REPORT_SECONDS, time))
 
 
 def changes_at(site: Site, restart: Mark) -> list[Finding]:

@@ -40,7 +40,7 @@ OF_WATCHDOG = {"shutdowns": "watchdog_shutdowns", "restored": "watchdog_restores
 OF_INTERFACES = {"rx_bytes": "switch_rx_bytes", "tx_bytes": "switch_tx_bytes"}
 OF_ERRORS = {"fcs_err": "switch_crc_errors", "stomped_crc": "switch_stomped_packets", "giants": "switch_giants"}
 PHYSICAL, INTERNAL = "Ethernet", "ii"
-"""Between the parts of a modular switch are ports as well, such as `ii1/1/1`."""
+"""Between the parts of a modular switch, or the chips of a fixed one, are ports as well, such as `ii1/1/1`."""
 Values = Iterator[tuple[SeriesKey, int]]
 
 

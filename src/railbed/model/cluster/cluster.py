@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from ipaddress import IPv6Address
 from pathlib import PurePath
 from typing import Annotated, Literal
 
@@ -33,6 +34,7 @@ from railbed.model.cluster.values import (
     _launcher,
 )
 
+NO_ADDRESS = IPv6Address("::")
 LOCAL_HOST = "local"
 """The `host` that means this machine, without SSH."""
 
@@ -79,12 +81,14 @@ class Policy(Part):
 
 
 class Rail(Part):
-    """One network that connects a port of every node: a subnet, or a cable between two nodes."""
+    """One network that connects a port of every node: a subnet, a cable between two nodes, or an InfiniBand fabric."""
 
     subnet: Subnet | None = None
     """Network address with its prefix, for example `10.1.0.0/24`."""
     point_to_point: bool = False
     """A cable between exactly two ports, without a switch."""
+    infiniband: bool = False
+    """An InfiniBand fabric; its `hcas` need neither interface nor address."""
     speed: Annotated[Number, Field(gt=0)] | None = None
     """Speed of every link in Gb/s; if not set, all links of the rail must be equal."""
     mtu: RailMtu | None = None
@@ -92,8 +96,8 @@ class Rail(Part):
 
     @model_validator(mode="after")
     def _has_a_form(self) -> Rail:
-        if self.subnet is None and not self.point_to_point:
-            raise ValueError("needs a subnet, or point_to_point: true")
+        if self.subnet is None and not self.point_to_point and not self.infiniband:
+            raise ValueError("needs a subnet, point_to_point: true or infiniband: true")
         return self
 
 
@@ -110,6 +114,29 @@ class Port(Part):
     """Rail that the port belongs to."""
     address: Address
     """Address of the port on the rail."""
+
+    @property
+    def is_hca(self) -> bool:
+        """Whether it stands for one of `hcas`, which has no interface and no address."""
+        return self.address == NO_ADDRESS
+
+
+class Hca(Part):
+    """One InfiniBand port without a network interface (IPoIB)."""
+
+    rdma: RdmaDevice
+    """RDMA device, as `rdma link` names it."""
+    rdma_port: Annotated[Whole, Field(ge=1, le=255)] = 1
+    """Port of the RDMA device."""
+    rail: Name
+    """InfiniBand fabric that the port belongs to: a rail with `infiniband: true`."""
+
+    @property
+    def as_port(self) -> Port:
+        """The port that rules about RDMA devices judge: named like its device, without an address."""
+        return Port.model_construct(
+            netdev=self.rdma, rdma=self.rdma, rdma_port=self.rdma_port, rail=self.rail, address=NO_ADDRESS
+        )
 
 
 class Gpu(Part):
@@ -130,12 +157,19 @@ class Node(Part):
     """Login of this node, if it differs from the cluster's."""
     ports: tuple[Port, ...] = ()
     """Ports on rails."""
+    hcas: tuple[Hca, ...] = ()
+    """InfiniBand ports that have no network interface."""
     gpus: tuple[Gpu, ...] = ()
     """GPUs."""
     python: Program | None = None
     """The Python to train with on this node, if it differs from the one in `training`."""
     bmc: Bmc | None = None
     """Its BMC: power, sensors and the event log, also while the node is dead."""
+
+    @property
+    def rdma_ports(self) -> tuple[Port, ...]:
+        """Its ports on rails, whether or not they have an RDMA device, and what stands for its HCAs."""
+        return (*self.ports, *(hca.as_port for hca in self.hcas))
 
 
 class SwitchPort(Part):

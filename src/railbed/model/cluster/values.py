@@ -20,6 +20,8 @@ def _address(value: object) -> object:
         raise ValueError("expected an IP address such as 10.1.0.1") from None
     if "%" in text:
         raise ValueError("expected an address without an interface (%)")
+    if address.is_unspecified:
+        raise ValueError(f"{address} is not the address of a port")
     if "/" in text:
         raise ValueError(f"expected an address without a prefix; did you mean {address}?")
     return address

@@ -45,10 +45,6 @@ RDMA_FAMILIES: Mapping[str, Mapping[str, CounterTarget]] = {
     "mlx5": _of_hardware(
         NARROW,  # the firmware's queue counters
         {
-            "np_ecn_marked_roce_packets": "rdma_ecn_marked_packets",
-            "np_cnp_sent": "rdma_cnp_sent",
-            "rp_cnp_handled": "rdma_cnp_handled",
-            "rp_cnp_ignored": "rdma_cnp_ignored",
             "out_of_sequence": "rdma_out_of_sequence",
             "packet_seq_err": "rdma_sequence_naks",
             "local_ack_timeout_err": "rdma_timeouts",
@@ -56,6 +52,15 @@ RDMA_FAMILIES: Mapping[str, Mapping[str, CounterTarget]] = {
             "req_transport_retries_exceeded": "rdma_retries_exceeded",
             "rnr_nak_retry_err": "rdma_receiver_not_ready",
             "out_of_buffer": "rdma_out_of_buffer",
+        },
+    )
+    | _of_hardware(
+        64,  # those of congestion and of the port
+        {
+            "np_ecn_marked_roce_packets": "rdma_ecn_marked_packets",
+            "np_cnp_sent": "rdma_cnp_sent",
+            "rp_cnp_handled": "rdma_cnp_handled",
+            "rp_cnp_ignored": "rdma_cnp_ignored",
             "rx_icrc_encapsulated": "rdma_damaged_packets",
         },
     ),

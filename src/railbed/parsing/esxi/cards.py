@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from railbed.errors import ParseError
-from railbed.parsing.esxi.layout import below, fields, listed, require, table, truth, whole, word
+from railbed.parsing.esxi.layout import below, fields, optional_count, require, split_list, table, truth, word
 from railbed.parsing.text import integer
 
 LINE = re.compile(
@@ -96,7 +96,7 @@ def parse_details(text: str) -> EsxiCardDetails:
         driver_version=word(driver, "Version"),
         firmware=word(driver, "Firmware Version"),
         up=None if link is None else link == "Up",
-        link_modes=listed(word(tree, "Advertised Link Modes")),
+        link_modes=split_list(word(tree, "Advertised Link Modes")),
         cable=word(tree, "Cable Type"),
         pause_rx=truth(word(tree, "Pause RX")),
         pause_tx=truth(word(tree, "Pause TX")),
@@ -109,4 +109,4 @@ def parse_statistics(text: str) -> dict[str, int]:
     if not STATISTICS.search(text):
         raise ParseError("no statistics of a card", line=text.strip()[:80])
     tree = fields(text)
-    return {label: count for label in tree if (count := whole(word(tree, label))) is not None}
+    return {label: count for label in tree if (count := optional_count(word(tree, label))) is not None}

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from railbed.errors import ParseError
-from railbed.parsing.esxi.layout import blocks, require, table, truth, whole
+from railbed.parsing.esxi.layout import blocks, optional_count, require, table, truth
 from railbed.parsing.text import integer
 
 NO_SRIOV = re.compile(r"There is no SRIOV Nic with name \S+")
@@ -81,7 +81,7 @@ def parse_functions(text: str) -> list[EsxiFunction]:
         active = truth(row["Active"])
         if active is None:
             raise ParseError("no state of a virtual function", line=row["VF ID"])
-        address, owner = hexadecimal_address(row["PCI Address"]), whole(row["Owner World ID"])
+        address, owner = hexadecimal_address(row["PCI Address"]), optional_count(row["Owner World ID"])
         functions.append(EsxiFunction(number=integer(row["VF ID"]), active=active, pci=address, owner=owner))
     return functions
 
@@ -160,8 +160,8 @@ def parse_rdma_devices(text: str) -> list[EsxiRdmaDevice]:
                 name=row["Name"],
                 driver=row["Driver"],
                 active=row["State"] == "Active",
-                mtu=whole(row["MTU"]),
-                gbps=whole(speed),
+                mtu=optional_count(row["MTU"]),
+                gbps=optional_count(speed),
                 uplink=row["Paired Uplink"] or None,
             )
         )

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, replace
 
 from railbed.errors import ParseError
-from railbed.parsing.esxi.layout import blocks, fields, listed, require, truth, whole, word
+from railbed.parsing.esxi.layout import blocks, fields, optional_count, require, split_list, truth, word
 from railbed.parsing.text import integer
 
 VERSION = re.compile(r"\d{1,3}(\.\d{1,3}){1,3}", re.ASCII)
@@ -49,8 +49,8 @@ def parse_version(text: str) -> EsxiVersion:
     return EsxiVersion(
         version=version,
         build=build.removeprefix("Releasebuild-") if build else None,
-        update=whole(word(tree, "Update")),
-        patch=whole(word(tree, "Patch")),
+        update=optional_count(word(tree, "Update")),
+        patch=optional_count(word(tree, "Patch")),
     )
 
 
@@ -62,8 +62,8 @@ def parse_switches(text: str) -> list[EsxiSwitch]:
         EsxiSwitch(
             name=require(tree, "Name"),
             mtu=integer(require(tree, "MTU")),
-            uplinks=listed(word(tree, "Uplinks")),
-            port_groups=listed(word(tree, "Portgroups")),
+            uplinks=split_list(word(tree, "Uplinks")),
+            port_groups=split_list(word(tree, "Portgroups")),
         )
         for _, tree in blocks(text)
     ]
@@ -107,7 +107,7 @@ def _split_row(line: str, *, numbers: int) -> list[str]:
 
 def _switch(cells: list[str], *, is_distributed: bool) -> EsxiSwitch:
     return EsxiSwitch(
-        name=cells[0], mtu=integer(cells[4]), uplinks=listed(cells[5]), port_groups=(), distributed=is_distributed
+        name=cells[0], mtu=integer(cells[4]), uplinks=split_list(cells[5]), port_groups=(), distributed=is_distributed
     )
 
 

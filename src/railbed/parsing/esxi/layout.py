@@ -113,11 +113,11 @@ def truth(text: str | None) -> bool | None:
     return text.lower() == "true"
 
 
-def whole(text: str | None) -> int | None:
+def optional_count(text: str | None) -> int | None:
     """Return a whole number; None if there is none."""
     return None if text is None or text in NO_VALUE else integer(text)
 
 
-def listed(text: str | None) -> tuple[str, ...]:
+def split_list(text: str | None) -> tuple[str, ...]:
     """Return the items of a list with commas."""
     return tuple(item.strip() for item in (text or "").split(",") if item.strip())

@@ -23,6 +23,8 @@ RANDOM_DETECT = re.compile(
     r" (?P<high_unit>\S+))?(?: drop-probability (?P<probability>\d+))?(?: weight (?P<weight>\d+))?(?: cap-average)?"
     r"(?P<ecn> ecn)?"
 )
+ACCESS_LIST = "access-group "
+"""Begins a match of packets by an access list, whose lines are not part of the QoS configuration."""
 KILOBYTES = {"bytes": 1 / 1000, "kbytes": 1.0, "mbytes": 1000.0}
 DSCP_NAMES = {
     "default": 0,
@@ -95,10 +97,30 @@ class ClassMap:
 
     @property
     def dscps(self) -> frozenset[int]:
-        """The DSCPs that suffice for a match: with `match-all`, only if nothing else has to match."""
-        if self.match_all and len(self.matches) != 1:
-            return frozenset()
+        """The DSCPs of all its lines; `includes` decides whether a packet needs more than one of them."""
         return frozenset(number for match in self.matches for number in _dscps(match))
+
+    def includes(self, dscp: int, *, conjunctive: bool | None) -> bool | None:
+        """Whether every packet of a DSCP is in the class; None if that depends on what the facts do not show.
+
+        `conjunctive` is what `match-all` means on this switch: all lines, any line, or unknown (None).
+        """
+        of_any = self._includes_any(dscp)
+        if not self.match_all or len(self.matches) < 2 or conjunctive is False:
+            return of_any
+        of_all = self._includes_all(dscp)
+        return of_all if conjunctive or of_all == of_any else None
+
+    def _includes_any(self, dscp: int) -> bool | None:
+        if dscp in self.dscps:
+            return True
+        return None if any(match.startswith(ACCESS_LIST) for match in self.matches) else False
+
+    def _includes_all(self, dscp: int) -> bool | None:
+        decided = [frozenset(_dscps(match)) for match in self.matches if match.startswith("dscp ")]
+        if any(dscp not in numbers for numbers in decided):
+            return False
+        return True if len(decided) == len(self.matches) else None
 
     @property
     def qos_groups(self) -> frozenset[int]:

@@ -18,7 +18,7 @@ ALWAYS_THERE = ("interface ", "system qos", "vlan ", "vrf ", "line ")
 NAMED = ("class-map ", "policy-map ")
 REMOVABLE = (*NAMED, "class ")
 NETWORK_QOS = re.compile(r"service-policy type network-qos\b")
-WORDS = {"service-policy": 4, "priority-flow-control": 2, "feature": 99}
+WORDS = {"service-policy": 4, "priority-flow-control": 2, "flowcontrol": 2, "feature": 99}
 """How many words of a line name its slot; one of all others."""
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
 from railbed.parsing.nexus.answer import port_name
+from railbed.parsing.nexus.interruption import SYSTEM, InForce
 from railbed.parsing.nexus.policies import configured_policies
 from railbed.parsing.nexus.qos import CLASS_MAP, TYPES, ClassMap, PolicyMap, policy_type
 
@@ -48,6 +49,17 @@ class RunningQos:
     system: dict[str, str] = field(default_factory=dict)
     """Names of the policies of `system qos`, by type and direction."""
     ports: dict[str, PortQos] = field(default_factory=dict)
+
+    @property
+    def places(self) -> InForce:
+        """Where queuing and network-qos policies are in force."""
+        attached = [(SYSTEM, self.system), *((port, qos.policies) for port, qos in self.ports.items())]
+        places: dict[str, frozenset[str]] = {}
+        for where, policies in attached:
+            for place, name in policies.items():
+                key = f"{place.partition(' ')[0]} {name}"
+                places[key] = places.get(key, frozenset()) | {where}
+        return places
 
     def class_map(self, name: str, kind: str = "qos") -> ClassMap | None:
         """Return a class-map that was configured."""

@@ -86,7 +86,9 @@ class Ledger:
         account.since, account.steps_bytes = reading, 0
 
     def _netdevs(self, node: str) -> dict[str, str]:
-        return {f"{port.rdma}/{port.rdma_port}": port.netdev for port in self._cluster.nodes[node].ports if port.rdma}
+        return {
+            f"{port.rdma}/{port.rdma_port}": port.netdev for port in self._cluster.nodes[node].rdma_ports if port.rdma
+        }
 
     def _progress_event(self) -> list[Record]:
         """Return the verdict so far as an event, once every node has reported new counters."""
@@ -112,7 +114,7 @@ class Ledger:
 
     def _traffic(self) -> list[NodeTraffic]:
         return [
-            node_traffic(name, node.ports, account.sent_bytes, gradients=account.gradients, hook=account.hook)
+            node_traffic(name, node.rdma_ports, account.sent_bytes, gradients=account.gradients, hook=account.hook)
             for name, node in self._cluster.nodes.items()
             if (account := self._accounts.get(name)) and account.sent_bytes and account.gradients
         ]
@@ -134,7 +136,7 @@ class Ledger:
 
 def must_be_rdma(cluster: Cluster, transport: str, *, proves: bool) -> bool:
     """Whether anything but RDMA is a failure: RDMA was requested or is to be proven, and every node has it."""
-    everywhere = all(any(port.rdma for port in node.ports) for node in cluster.nodes.values())
+    everywhere = all(any(port.rdma for port in node.rdma_ports) for node in cluster.nodes.values())
     return everywhere and (proves or transport in RDMA_ENGINES)
 
 

@@ -132,7 +132,8 @@ def _tcp_of_ranks(counted: TcpSentBytes, interfaces: Collection[str]) -> Range:
 
 def _rail(port: Port, sent_bytes: SentBytes) -> RailBytes:
     name = f"{port.rdma}/{port.rdma_port}" if port.rdma else ""
-    sent = sent_bytes.net.get(port.netdev, Range(0, None))
+    # An HCA without an interface carries no TCP.
+    sent = Range.exactly(0) if port.is_hca else sent_bytes.net.get(port.netdev, Range(0, None))
     # Without an RDMA device there is no RDMA: that is known, unlike a missing counter.
     own = sent_bytes.rdma[name] if name in sent_bytes.rdma else PortSentBytes(payload=Range.exactly(0))
     rdma, tcp = None, sent

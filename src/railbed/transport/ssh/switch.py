@@ -9,7 +9,6 @@ A command can have alternative forms, for a Nexus that refuses the first.
 from __future__ import annotations
 
 import asyncio
-import re
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -19,11 +18,12 @@ import asyncssh
 
 from railbed.errors import DeviceError, Unreachable
 from railbed.model.reading import MAX_OUTPUT_BYTES, Output
+from railbed.parsing.nexus.refusals import refusal_of
 from railbed.transport.base import Command, Program
 from railbed.transport.batch import CHUNK, PrintsTooMuch, cut_off, unfinished_output
 
-REFUSAL = re.compile(rb"\s*(?:\^\s+)?(%\s?\S[^\n]*|ERROR:[^\n]*|Syntax error[^\n]*)")
-"""How NX-OS refuses a command: `% Invalid command at '^' marker.` below a line with the caret, or `ERROR: …`."""
+BEGINNING = 64 * 1024
+"""A refusal is at the beginning of an output."""
 REFUSED = 1
 """The exit status of a refused command; the switch may report success."""
 
@@ -84,13 +84,13 @@ class SshCliTransport:
         await process.wait_closed()
         if process.exit_status is None and self._connection.is_closed():
             raise Unreachable(f"the connection ended in the middle of {command.key}")
-        refusal = REFUSAL.match(streams.stdout)
+        refusal = refusal_of(bytes(streams.stdout[:BEGINNING]).decode("utf-8", "replace"))
         return Output(
             device=self._device,
             key=command.key,
             command=command.script,
             stdout=b"" if refusal else bytes(streams.stdout),
-            stderr=refusal[1].strip() if refusal else bytes(streams.stderr),
+            stderr=refusal.encode() if refusal else bytes(streams.stderr),
             exit=REFUSED if refusal else process.exit_status or 0,
             sent=sent,
             received=time.time(),

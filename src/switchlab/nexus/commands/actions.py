@@ -80,9 +80,20 @@ def priority(context: Context, match: Match) -> None:
         assert isinstance(level, int)
         if any(other is not item and other.value("priority", "level") == level for other in policy.classes.values()):
             raise Rejected(f"ERROR: Priority level {level} is already used by another class\n")
+        _check_neighbours(context.config, policy, item)
         _apply(item, Action("priority", match.line, {"level": level}), negated=False)
     else:
         _apply(item, Action("priority", ""), negated=True)
+
+
+def _check_neighbours(config: Config, policy: PolicyMap, item: PolicyClass) -> None:
+    """Refuse strict queues other than the highest ones, side by side, on a switch with four queues."""
+    if config.platform.queues != 4:
+        return
+    strict = [other for other in policy.classes.values() if other is item or "priority" in other.actions]
+    groups = sorted(group for other in strict for group in config.class_maps["queuing", other.name].groups)
+    if groups != list(range(4 - len(groups), 4)):
+        raise Rejected("ERROR: priority is supported on qos-group 3, and on the groups next to it\n")
 
 
 def _reject_together(item: PolicyClass, key: str, others: tuple[str, ...]) -> None:

@@ -48,6 +48,7 @@ def apply_lines(switch: Switch, lines: Iterable[str]) -> list[str]:
 def parse_config(platform: Platform, text: str) -> tuple[Config, list[str]]:
     """Return the configuration that a text describes, on top of the factory state, and the rejected lines."""
     scratch = Switch(platform)
+    scratch.tcam.clear()  # whether it fits is decided where it is entered
     rejected = apply_lines(scratch, text.splitlines())
     return scratch.running, rejected
 

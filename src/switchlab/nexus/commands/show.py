@@ -9,7 +9,7 @@ from switchlab.nexus.cli.context import Context, Shown
 from switchlab.nexus.commands.general import FEATURES
 from switchlab.nexus.model.config import QosKind, Rejected
 from switchlab.nexus.model.switch import Switch
-from switchlab.nexus.show import counters, device, interfaces, neighbours, pfc, policies, queuing
+from switchlab.nexus.show import channels, counters, device, interfaces, neighbours, pfc, policies, queuing
 
 show = CommandSet()
 N9K = ("n9k",)
@@ -94,6 +94,16 @@ def _register(suffix: str, reader: Reader, families: tuple[str, ...]) -> None:
 
 for _suffix, _reader, _families in PORT_TABLES:
     _register(_suffix, _reader, _families)
+
+
+@show.add("exec", "show port-channel summary")
+def port_channels(context: Context, _: Match) -> Shown:
+    return channels.show_channels(context.switch)
+
+
+@show.add("exec", "show hardware access-list tcam region", families=N9K)
+def tcam_regions(context: Context, _: Match) -> Shown:
+    return channels.show_tcam(context.switch)
 
 
 @show.add("exec", "show interface brief")

@@ -117,6 +117,12 @@ class Interface:
         return self.settings.get("description", "").removeprefix("description ")
 
     @property
+    def channel(self) -> str | None:
+        """The port-channel that the port is a member of."""
+        words = self.settings.get("channel-group", "").split()
+        return f"port-channel{words[1]}" if words else None
+
+    @property
     def pfc_mode(self) -> str:
         return self.settings.get("priority-flow-control mode", "auto").split()[-1]
 
@@ -160,9 +166,19 @@ class Config:
         name = self.system_policies.get(attachment) or self.default_policies.get(attachment)
         return None if name is None else self.policy_maps.get(_key(attachment, name))
 
+    def governing(self, interface: str) -> Interface | None:
+        """The interface whose settings a port obeys: its port-channel if it is a member of one, otherwise itself."""
+        port = self.interfaces.get(interface)
+        return self.interfaces.get(port.channel, port) if port and port.channel else port
+
+    def physical_ports(self, interface: str) -> list[str]:
+        """The members of a port-channel; of any other interface itself."""
+        members = [item.name for item in self.interfaces.values() if item.channel == interface]
+        return members if interface.startswith("port-channel") else [interface]
+
     def policy_on(self, interface: str, attachment: Attachment) -> PolicyMap | None:
         """The policy in force on an interface: its own, or else the system's."""
-        port = self.interfaces.get(interface)
+        port = self.governing(interface)
         if port is not None and attachment in port.policies:
             return self.policy_maps.get(_key(attachment, port.policies[attachment]))
         return self.system_policy(attachment)
@@ -200,7 +216,8 @@ class Config:
     def mtu_on(self, port: str, group: int) -> int:
         """The largest packet on a port: the port's own MTU on a Nexus 9000, that of the class on a Nexus 5000."""
         if self.platform.family == "n9k":
-            return self.interfaces[port].mtu if port in self.interfaces else self.jumbo_mtu
+            interface = self.governing(port)
+            return interface.mtu if interface else self.jumbo_mtu
         item = self.class_of_group(self.system_policy(("network-qos", "")), group)
         return (item.value("mtu", "mtu") if item else None) or 1500
 

@@ -77,9 +77,25 @@ def _add_n5k_policies(config: Config) -> None:
     _add_policy(config, "queuing", "default-out-policy", {"class-default": share})
     _add_policy(config, "queuing", "default-in-policy", {"class-default": share})
     _add_policy(config, "qos", "default-in-policy", {"class-default": group})
+    _add_fcoe_policies(config)
     config.default_policies = {
         ("network-qos", ""): "default-nq-policy",
         ("queuing", "output"): "default-out-policy",
         ("queuing", "input"): "default-in-policy",
         ("qos", "input"): "default-in-policy",
     }
+
+
+def _add_fcoe_policies(config: Config) -> None:
+    """Add the class of Fibre Channel over Ethernet, and the policies that a site with it puts in force."""
+    kinds: tuple[QosKind, ...] = ("network-qos", "queuing")
+    for kind in kinds:
+        _add_class(config, kind, "class-fcoe", 1)
+    half = Action("bandwidth", "bandwidth percent 50", {"percent": 50})
+    mtus = {name: Action("mtu", f"mtu {size}", {"mtu": size}) for name, size in (("fcoe", 2158), ("default", 1500))}
+    classes = {f"class-{name}": action for name, action in mtus.items()}
+    _add_policy(config, "network-qos", "fcoe-default-nq-policy", classes)
+    config.policy_maps["network-qos", "fcoe-default-nq-policy"].classes["class-fcoe"].actions["pause"] = Action(
+        "pause", "pause no-drop", {"cos": 1}
+    )
+    _add_policy(config, "queuing", "fcoe-default-out-policy", {"class-fcoe": half, "class-default": half})

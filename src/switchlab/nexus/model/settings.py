@@ -52,9 +52,7 @@ INTERFACE_SETTINGS = (
     Setting("switchport trunk native vlan <vlan:1-4094>", 4, "switchport trunk native vlan 1", kinds=SWITCHED),
     Setting("switchport trunk allowed vlan <vlans:*1-4094>", 4, "switchport trunk allowed vlan 1-4094", kinds=SWITCHED),
     Setting(f"{PFC} mode (auto|on|off)", 2, f"{PFC} mode auto", kinds=SWITCHED, qos=True),
-    Setting(
-        f"{PFC} watch-dog-interval (on|off)", 2, f"{PFC} watch-dog-interval off", ("ethernet",), ("n9k",), qos=True
-    ),
+    Setting(f"{PFC} watch-dog-interval (on|off)", 2, f"{PFC} watch-dog-interval off", SWITCHED, ("n9k",), qos=True),
     Setting(f"{PFC} watch-dog interface-multiplier <n:1-10>", 3, "", ("ethernet",), ("n9k",), qos=True),
     Setting("flowcontrol receive (on|off)", 2, "flowcontrol receive off", kinds=SWITCHED),
     Setting("flowcontrol send (on|off)", 2, "flowcontrol send off", kinds=SWITCHED),
@@ -64,6 +62,7 @@ INTERFACE_SETTINGS = (
     Setting("fec (auto|fc-fec|rs-fec|off)", 1, "fec auto", ("ethernet",), ("n9k",)),
     Setting("lldp transmit", 2, "lldp transmit", ("ethernet", "mgmt"), feature="lldp", switch=True),
     Setting("lldp receive", 2, "lldp receive", ("ethernet", "mgmt"), feature="lldp", switch=True),
+    Setting("channel-group <channel:1-4096> [force] [mode (active|on|passive)]", 1, kinds=("ethernet",)),
     Setting("ip address <address:long>", 2, kinds=("ethernet", "mgmt", "vlan", "loopback")),
     Setting("shutdown", 1, "no shutdown", EVERYWHERE, switch=True),
 )

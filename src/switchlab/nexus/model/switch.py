@@ -12,8 +12,10 @@ from switchlab.common.files import write_atomically
 from switchlab.nexus.model.config import Config, Interface
 from switchlab.nexus.model.counters import Link, MacEntry, Neighbour, Port, add_to_counter
 from switchlab.nexus.model.defaults import factory_config
+from switchlab.nexus.model.disturbance import Disturbance, State, disturb, disturbances, hardware_state
 from switchlab.nexus.model.platform import Platform
 from switchlab.nexus.model.render import render, running_blocks
+from switchlab.nexus.model.tcam import region_sizes
 from switchlab.nexus.model.traffic import Crossing, Outcome, Packets, forward, pfc_priorities
 
 
@@ -47,6 +49,11 @@ class Switch:
     observers: list[Callable[[], None]] = field(init=False, default_factory=list)
     connection_droppers: list[Callable[[], None]] = field(init=False, default_factory=list)
     faults: Faults = field(init=False, default_factory=Faults)
+    tcam: dict[str, int] = field(init=False)
+    """Sizes of TCAM regions since the last boot; empty if none is too small."""
+    disturbances: list[Disturbance] = field(init=False, default_factory=list)
+    """What changes of the configuration did to traffic."""
+    _programmed: State = field(init=False)
 
     def __post_init__(self) -> None:
         self.running = factory_config(self.platform)
@@ -54,6 +61,8 @@ class Switch:
             self.ports[name] = Port()
             self.links[name] = Link(mbps=self._line_rate(name))
         self.links["mgmt0"].up = True
+        self.tcam = region_sizes(self.platform, self.running)
+        self._programmed = hardware_state(self.running)
         if self.state is not None:
             self._read_state(self.state)
 
@@ -159,9 +168,18 @@ class Switch:
 
     def config_changed(self) -> None:
         self.configured = time.time()
+        self._disturb()
         self._check_management()
         for observer in self.observers:
             observer()
+
+    def _disturb(self) -> None:
+        """Let ports lose traffic if the hardware has to be programmed again."""
+        before, self._programmed = self._programmed, hardware_state(self.running)
+        if before != self._programmed:
+            for disturbance in disturbances(before, self._programmed, self.running, self.links):
+                disturb(disturbance, self.ports, self.links)
+                self.disturbances.append(disturbance)
 
     def save(self) -> None:
         self.startup = self.running_text()
@@ -187,9 +205,10 @@ class Switch:
         """Start over with a configuration: counters and the MAC table are gone, links stay."""
         self.booted = time.time()
         self.macs.clear()
+        self.tcam = region_sizes(self.platform, config)
+        self.replace_running(config)
         for port in self.ports.values():
             port.clear()
-        self.replace_running(config)
         self.drop_connections()
 
     def _read_state(self, folder: Path) -> None:

@@ -66,11 +66,18 @@ def _matches(class_map: ClassMap, dscp: int, cos: int) -> bool:
 
 def pfc_priorities(config: Config, port: str, *, up: bool, dcbx_peer: bool) -> dict[int, int]:
     """Return the priorities that PFC protects on a port, with their groups; empty if PFC is not operational."""
-    interface = config.interfaces.get(port)
-    if interface is None or not up or interface.shut:
+    interface, governing = config.interfaces.get(port), config.governing(port)
+    if interface is None or governing is None or not up or interface.shut or flow_control(config, port):
         return {}
-    active = interface.pfc_mode == "on" or (interface.pfc_mode == "auto" and dcbx_peer)
+    active = governing.pfc_mode == "on" or (governing.pfc_mode == "auto" and dcbx_peer)
     return config.pause_classes() if active else {}
+
+
+def flow_control(config: Config, port: str) -> bool:
+    """Whether link-level flow control is on, in either direction: it takes the place of PFC."""
+    governing = config.governing(port)
+    settings = governing.settings if governing else {}
+    return any(settings.get(f"flowcontrol {side}", "off").endswith(" on") for side in ("receive", "send"))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -23,6 +23,8 @@ class ControlService(ControlSocket):
             "carry": self._carry,
             "counters": self._counters,
             "disconnect": lambda arguments: switch.disconnect(fields.text(arguments, "port")),
+            "tcam": self._tcam,
+            "disturbances": lambda _: [asdict(item) for item in switch.disturbances],
         }
         super().__init__(actions, switch.faults, switch.drop_connections)
 
@@ -50,6 +52,13 @@ class ControlService(ControlSocket):
     def _carry(self, arguments: Arguments) -> object:
         ports = fields.text(arguments, "port_in"), fields.text(arguments, "port_out")
         return asdict(self._switch.carry(*ports, requests.packets(arguments)))
+
+    def _tcam(self, arguments: Arguments) -> None:
+        """Give a TCAM region another size, as after a reload."""
+        region = fields.text(arguments, "region")
+        if region not in self._switch.tcam:
+            raise ValueError(f"the switch has no TCAM region {region}")
+        self._switch.tcam[region] = fields.number(arguments, "size")
 
     def _counters(self, arguments: Arguments) -> object:
         return asdict(self._switch.ports[fields.text(arguments, "port")])

@@ -67,17 +67,18 @@ def _full_text(switch: Switch, interface: Interface) -> str:
     duplex = f"full-duplex, {link.mbps // 1000} Gb/s" if up else "auto-duplex, auto-speed"
     media = f", media type is {speed_name(link.mbps)}" if up else ""
     flapped = age(time.time() - link.changed) if link.changed else "never"
+    governing = switch.running.governing(interface.name) or interface
     header = f"""{interface.name} is {state}
 admin state is {admin}, Dedicated Interface
   Hardware: {_hardware(switch, interface)}, address: {mac_of(interface.name)} (bia {mac_of(interface.name)})
-{description}  MTU {interface.mtu} bytes, BW {link.mbps * 1000} Kbit, DLY 10 usec
+{description}  MTU {governing.mtu} bytes, BW {link.mbps * 1000} Kbit, DLY 10 usec
   reliability 255/255, txload 1/255, rxload 1/255
   Encapsulation ARPA, medium is broadcast
-  Port mode is {interface.port_mode}
+  Port mode is {governing.port_mode}
   {duplex}{media}
   Beacon is turned off
   Auto-Negotiation is turned on, FEC mode is Auto
-  Input flow-control is off, output flow-control is off
+  Input flow-control is {_flow(governing, "receive")}, output flow-control is {_flow(governing, "send")}
   Auto-mdix is turned off
   Rate mode is dedicated
   Switchport monitor is off
@@ -96,6 +97,10 @@ admin state is {admin}, Dedicated Interface
     input rate 0 bps, 0 pps; output rate 0 bps, 0 pps
 """
     return header + _counter_text(switch, port)
+
+
+def _flow(interface: Interface, side: str) -> str:
+    return interface.settings.get(f"flowcontrol {side}", "off").split()[-1]
 
 
 def _counter_text(switch: Switch, port: Port) -> str:
@@ -174,6 +179,7 @@ def _vlan_text(switch: Switch, interface: Interface) -> str:
 
 def _full_row(switch: Switch, interface: Interface) -> Row:
     up, port, link = _parts(switch, interface)
+    governing = switch.running.governing(interface.name) or interface
     row: Row = {"interface": interface.name, "state": "up" if up else "down"}
     if not up:
         row["state_rsn_desc"] = down_reason(interface)
@@ -183,20 +189,20 @@ def _full_row(switch: Switch, interface: Interface) -> Row:
     if interface.description:
         row["desc"] = interface.description
     row |= {
-        "eth_mtu": str(interface.mtu),
+        "eth_mtu": str(governing.mtu),
         "eth_bw": link.mbps * 1000,
         "eth_dly": 10,
         "eth_reliability": "255",
         "eth_txload": "1",
         "eth_rxload": "1",
         "medium": "broadcast",
-        "eth_mode": interface.port_mode,
+        "eth_mode": governing.port_mode,
         "eth_duplex": "full" if up else "auto",
         "eth_speed": f"{link.mbps // 1000} Gb/s" if up else "auto-speed",
         "eth_beacon": "off",
         "eth_autoneg": "on",
-        "eth_in_flowctrl": "off",
-        "eth_out_flowctrl": "off",
+        "eth_in_flowctrl": _flow(governing, "receive"),
+        "eth_out_flowctrl": _flow(governing, "send"),
         "eth_ethertype": "0x8100",
         "eth_link_flapped": age(time.time() - link.changed) if link.changed else "never",
         "eth_clear_counters": "never",

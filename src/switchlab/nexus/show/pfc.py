@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from switchlab.nexus.cli.context import Shown
 from switchlab.nexus.model.counters import Watchdog
 from switchlab.nexus.model.switch import Switch
+from switchlab.nexus.model.traffic import flow_control
 from switchlab.nexus.show.interfaces import select_interfaces
 from switchlab.nexus.show.layout import Row, table
 
@@ -37,9 +38,10 @@ def pfc_state(switch: Switch, port: str) -> tuple[str, bool, int]:
     if port.startswith("ii"):
         return "Auto", False, 0
     interface, link = switch.running.interfaces[port], switch.links[port]
+    mode = (switch.running.governing(port) or interface).pfc_mode
     bitmap = sum(1 << cos for cos in switch.pfc_on(port))
-    enabled = interface.pfc_mode == "on" or (interface.pfc_mode == "auto" and link.dcbx_peer)
-    return interface.pfc_mode.capitalize(), enabled and switch.is_up(interface), bitmap
+    enabled = (mode == "on" or (mode == "auto" and link.dcbx_peer)) and not flow_control(switch.running, port)
+    return mode.capitalize(), enabled and switch.is_up(interface), bitmap
 
 
 def show_pfc(switch: Switch, names: Sequence[str] = ()) -> Shown:
@@ -101,7 +103,8 @@ def show_pfc_detail(switch: Switch, names: Sequence[str] = ()) -> Shown:
 def watchdog_enabled(switch: Switch, port: str) -> bool:
     """Return whether the watchdog runs on a port: it needs both the global and the interface command."""
     key = "priority-flow-control watch-dog-interval"
-    settings = switch.running.settings.get(key, ""), switch.running.interfaces[port].settings.get(key, "")
+    interface = switch.running.governing(port) or switch.running.interfaces[port]
+    settings = switch.running.settings.get(key, ""), interface.settings.get(key, "")
     return all(value.endswith(" on") for value in settings)
 
 
@@ -225,11 +228,11 @@ def show_flowcontrol(switch: Switch, names: Sequence[str] = ()) -> Shown:
         if interface.kind != "ethernet":
             continue
         port = switch.ports[interface.name]
-        send = interface.settings.get("flowcontrol send", "off").split()[-1]
-        receive = interface.settings.get("flowcontrol receive", "off").split()[-1]
-        lines.append(
-            f"{interface.short_name:<13} {send:<8} off      {receive:<8} off      {port.rx_pause:<10} {port.tx_pause}"
-        )
+        settings = (switch.running.governing(interface.name) or interface).settings
+        send = settings.get("flowcontrol send", "off").split()[-1]
+        receive = settings.get("flowcontrol receive", "off").split()[-1]
+        states = "".join(f"{state:<8} " for state in (send, send, receive, receive))
+        lines.append(f"{interface.short_name:<13} {states}{port.rx_pause:<10} {port.tx_pause}")
         row: Row = {"interface": interface.name, "eth_senda": send, "eth_recva": receive}
         rows.append(row | {"eth_rxpause": port.rx_pause, "eth_txpause": port.tx_pause})
     return Shown("\n".join(lines) + "\n", table("interface", rows))

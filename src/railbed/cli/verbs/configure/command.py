@@ -7,11 +7,10 @@ from typing import Annotated
 
 import typer
 
-from railbed.cli.options import ClusterOption, JsonOption, Options, RecordOption, ReplayOption, TimeoutOption
+from railbed.cli.options import ClusterOption, JsonOption, Options, RecordOption, ReplayOption, TimeoutOption, YesOption
 from railbed.model.limits import DEVICE_SECONDS
 
 ApplyOption = Annotated[bool, typer.Option("--apply", help="Make the changes, after asking once, and check again.")]
-YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 UndoOption = Annotated[
     str | None, typer.Option("--undo", metavar="RUN", help="Restore what a run changed: a name, a folder, or newest.")
 ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -10,7 +9,7 @@ from pathlib import Path
 
 from railbed.api.stream import RecordStream
 from railbed.api.verbs.configure import configure, named_devices, power_cycle, undo
-from railbed.cli.chosen import ask, chosen_run
+from railbed.cli.chosen import ask, chosen_run, require_terminal
 from railbed.cli.options import Options
 from railbed.cli.run.perform import show
 from railbed.cli.screens.base import JsonScreen, Screen
@@ -90,8 +89,8 @@ def _validate(options: Options, wanted: Wanted) -> None:
     changing = wanted.apply or wanted.undo is not None
     if changing and options.replay:
         raise UsageError("a recording cannot be changed", hint="leave out --replay")
-    if changing and not wanted.yes and (options.json or not sys.stdin.isatty()):
-        raise UsageError("there is no terminal to ask on", hint="give --yes to make the changes without asking")
+    if changing and not wanted.yes:
+        require_terminal(json=options.json)
 
 
 def _split(values: Sequence[str]) -> list[str]:
