@@ -72,8 +72,10 @@ def test_missing_programs_are_installed_on_request_and_exactly_those_are_removed
     assert (left_out["before"], left_out["left_out"]) == (
         "missing: iperf3",
         "needs your decision: if node1 reaches a mirror of its packages; "
-        f"`railbed configure --rule tools_installed -c {lab.cluster}` includes it",
+        f"`railbed configure --rule tools_installed -c {lab.cluster}` includes it, `--all` all of them",
     )
+    (included,) = [record for record in configure(lab, "--all").records if record["kind"] == "change"]
+    assert (included["before"], included["left_out"]) == ("missing: iperf3", "")
     applied = configure(lab, "--rule", "tools_installed", "--apply", "--yes")
     assert applied.code == 0, applied
     assert installed(lab) == sorted([*PACKAGES, "iperf3", "libsctp1"])

@@ -137,6 +137,14 @@ def test_what_is_wrong_with_a_machine_is_a_sentence_and_the_others_are_done(tmp_
         assert [number for number in range(8) if eight.keys(number)] == [0, 2, 3, 4, 5, 6, 7]
         assert again.out.count("is installed") == 3
 
+        back = eight.call("--undo", COLUMNS="1000")
+        assert back.code == 3, back  # it could have a key, and is the one that is named
+        about = [line for line in back.err.splitlines() if "cannot be reached" in line]
+        assert len(about) == 1, back
+        assert f"{eight.servers[down].address} " in about[0]
+        assert back.out.count("is removed") == 7
+        assert not [number for number in range(8) if (eight.home(number) / ".ssh").exists()]
+
 
 def test_ctrl_c_in_the_middle_and_a_second_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with bare_machines(2, tmp_path, options=["ForceCommand sh {folder}/{address}.sh"]) as two:
@@ -165,6 +173,32 @@ def test_ctrl_c_in_the_middle_and_a_second_call(tmp_path: Path, monkeypatch: pyt
         again = two.set_up()
         assert again.code == 0, again
         assert two.keys(1)
+        back = two.call("--undo")
+        assert back.code == 0, back
+        assert not [number for number in range(2) if (two.home(number) / ".ssh").exists()]
+
+
+def test_a_password_of_some_of_the_machines_sets_those_up(two: BareMachines) -> None:
+    wrong = two.set_up(LAB_PASSWORD="battery-staple-8", COLUMNS="1000")  # noqa: S106  (a wrong one)
+    assert wrong.code == 3, wrong
+    for server in two.servers:
+        sentence = f"{server.address} port {server.port} refused the password of {two.user}"
+        assert wrong.err.count(sentence) == 1, wrong
+    assert not [number for number in range(2) if (two.home(number) / ".ssh").exists()]
+    assert not (two.here / "cluster.yaml").exists()
+    assert all(log.count("Failed password") == 1 for log in two.logs())
+    again = two.set_up()
+    assert again.code == 0, again
+    assert "written: 2 nodes" in again.err
+
+
+def test_an_undo_of_a_full_disk_leaves_no_key(tmp_path: Path) -> None:
+    with bare_machines(2, tmp_path, disks=[1]) as two:
+        assert two.set_up().code == 0
+        fill(two.home(1))
+        back = two.call("--undo", COLUMNS="1000")
+        assert back.code == 0, back
+        assert not [number for number in range(2) if (two.home(number) / ".ssh").exists()]
 
 
 @pytest.mark.skipif(shutil.which("sudo") is None, reason="sudo is not installed")

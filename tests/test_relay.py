@@ -15,7 +15,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from ipaddress import ip_address, ip_network
@@ -195,17 +195,32 @@ def test_nothing_comes_from_here_if_a_node_has_it(site: Site, monkeypatch: pytes
     assert site.content("b") == site.content("c") == sent(site.files)
 
 
-def test_a_copy_is_continued_from_its_last_intact_piece(site: Site) -> None:
-    """Two pieces are intact, the third is damaged, and a file lies there that does not belong to the parcel."""
-    site.homes = {"a": site.homes["a"]}
+def leave_partial(site: Site, content: Mapping[str, bytes]) -> None:
+    """Leave what a copy that was killed has left on a node."""
     partial = site.partial("a")
     partial.mkdir(parents=True, mode=0o700)
     for folder in (partial.parent, partial.parent.parent):
         folder.chmod(0o700)
-    for name, data in sent(site.files).items():
-        (partial / name).write_bytes(data[: 3 * PIECE_BYTES - 100] + bytes(100) if name == "weights" else data)
+    for name, data in content.items():
+        (partial / name).write_bytes(data)
         (partial / name).chmod(0o600)
-    (partial / "other").write_bytes(b"1")
+
+
+def test_a_copy_that_was_killed_before_it_got_its_name_gets_it(site: Site) -> None:
+    leave_partial(site, sent(site.files))
+    copied = {event.subject: event for event in site.distribute()}
+    assert (copied["a"].bytes, copied["a"].continued) == (0, sum(map(len, sent(site.files).values())))
+    for name in NAMES:
+        assert site.content(name) == sent(site.files)
+        assert not site.partial(name).exists()
+
+
+def test_a_copy_is_continued_from_its_last_intact_piece(site: Site) -> None:
+    """Two pieces are intact, the third is damaged, and a file lies there that does not belong to the parcel."""
+    site.homes = {"a": site.homes["a"]}
+    content = sent(site.files)
+    damaged = content["weights"][: 3 * PIECE_BYTES - 100] + bytes(100)
+    leave_partial(site, {**content, "weights": damaged, "other": b"1"})
     (copied,) = site.distribute()
     assert (copied.continued, copied.source) == (2 * PIECE_BYTES, None)
     assert site.content("a") == sent(site.files)

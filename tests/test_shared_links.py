@@ -21,7 +21,9 @@ pytestmark = [pytest.mark.shared, pytest.mark.skipif(not LINKS.is_dir(), reason=
 
 
 def facts_of(probe: str, name: str) -> Any:
-    return to_jsonable_python(all_probes()[probe].parse((LINKS / name).read_text()))
+    facts = all_probes()[probe].parse((LINKS / name).read_text())
+    assert not getattr(facts, "not_understood", ())
+    return to_jsonable_python(facts)
 
 
 @pytest.mark.parametrize(
@@ -105,6 +107,21 @@ def test_optics_of_a_switch(name: str, port: str, up: bool, verdict: str, observ
     judged = judge_module(module, up=up)
     assert judged.verdict == verdict
     assert judged.observed.startswith(observed)
+
+
+@pytest.mark.parametrize(
+    ("name", "port", "power"),
+    [
+        ("100g_psm4_low_warning", "Ethernet1/50", [(None, -13.97), (None, -14.68)]),
+        ("10g_rx_missing", "Ethernet1/26", [(-2.54, None)]),
+        ("400g_dac", "Ethernet1/1", []),
+        ("400g_dr4_no_light", "Ethernet1/63", [(None, None)]),
+        ("mixed_azure_tor", "Ethernet1/17", [(-1.45, -1.89)]),
+    ],
+)
+def test_light_of_lanes(name: str, port: str, power: list[tuple[float | None, float | None]]) -> None:
+    ports = facts_of("nexus_optics", f"nxos_show_interface_transceiver_details__{name}.txt")["ports"]
+    assert [(lane["tx_dbm"], lane["rx_dbm"]) for lane in ports[port]["lanes"]] == power
 
 
 def test_a_cage_without_a_module() -> None:

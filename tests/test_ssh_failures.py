@@ -15,6 +15,7 @@ import pytest
 
 from railbed.errors import DeviceError, HostKeyChanged, HostKeyUnknown, LoginRefused, Unreachable
 from railbed.model.cluster import Login, Secret
+from railbed.model.limits import DEVICE_SECONDS
 from railbed.transport.base import Target
 from railbed.transport.connect import live_connector
 from tests.support.ports import free_port
@@ -313,6 +314,10 @@ async def test_a_server_that_stands_still_in_the_login(sshd: Servers, monkeypatc
     sshd.servers[0].freeze()
     error = await failure(sshd)
     assert "is not an SSH server: it sent nothing within 2 s" in error.message
+    target = Target(name="n1", host=sshd.servers[0].address, login=login(sshd))
+    with pytest.raises(DeviceError, match="it sent nothing within 4 s"):  # a slow machine gets twice the time
+        async with live_connector(timeout=2 * DEVICE_SECONDS) as connect, connect(target):
+            pass
 
 
 async def test_a_jump_host_is_named_as_such(sshd: Servers) -> None:

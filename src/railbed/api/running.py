@@ -173,7 +173,7 @@ async def _connector(reach: Reach, run: OpenRun) -> AsyncIterator[Connector]:
         if reach.replay:
             yield recording_connector(replay_connector(recording_folder(reach.replay)), *recorders)
         else:
-            async with live_connector() as live:
+            async with live_connector(timeout=reach.timeout) as live:
                 yield recording_connector(live, *recorders)
 
 

@@ -231,5 +231,6 @@ def _obstacle(planned: PlannedFix, node: NodeView | None, busy: Mapping[str, str
         return busy[fix.device]
     if fix.needs_decision and not set(planned.checks) & set(named):
         decision = fix.condition or f"unless the cluster file is wrong ({fix.alternative})"
-        return f"needs your decision: {decision}; `railbed configure --rule {planned.checks[0]}` includes it"
+        ways = f"`railbed configure --rule {planned.checks[0]}` includes it, `--all` all of them"
+        return f"needs your decision: {decision}; {ways}"
     return ""

@@ -49,7 +49,7 @@ class ConfigureRequest:
     callbacks: Callbacks
     mode: Mode = "show"
     named: Collection[str] = ()
-    """Rules that the user named: their fixes are applied even if they need a decision."""
+    """Rules that the user chose: their fixes are applied even if they need a decision."""
     only: Collection[str] = ()
     """Devices to change; all if empty."""
     wheels: Wheels | None = None

@@ -15,7 +15,8 @@ from railbed.transport.base import Command
 MARK = "railbed-set-up"
 """In the comment of every key that a set-up installed."""
 PRESENT, INSTALLED, REMOVED = "present", "installed", "removed"
-SECONDS = 30.0
+SECONDS = 120.0
+"""For one command: an emulated machine under load needs half a minute to start a shell."""
 _TO_FILE = """umask 077
 cd || exit 1
 file=$(readlink -f .ssh/authorized_keys)

@@ -13,7 +13,19 @@ from railbed.model.cabling import Neighbour
 from railbed.model.cluster import Gpu, Login, Port, SwitchPortName
 from railbed.model.probe import Probe
 from railbed.model.reading import DeviceFacts, Known, Unknown
-from railbed.probes import ethtool, gpu, hostname, infiniband, ip_addr, ip_link, lldp, rdma_link, ssh_session
+from railbed.probes import (
+    ethtool,
+    gpu,
+    hostname,
+    infiniband,
+    ip_addr,
+    ip_link,
+    lldp,
+    pythons,
+    rdma_link,
+    ssh_session,
+    torch,
+)
 
 PROBES: tuple[Probe[object], ...] = (
     hostname.PROBE,
@@ -26,6 +38,7 @@ PROBES: tuple[Probe[object], ...] = (
     lldp.PROBE,
     ssh_session.PROBE,
 )
+ENVIRONMENT_PROBES: tuple[Probe[object], ...] = (torch.PROBE, pythons.PROBE)
 NOT_A_RAIL = ("bridge", "tun", "wireguard", "vxlan", "ipip", "sit", "gre", "dummy")
 CONTAINER_NAMES = ("docker", "virbr", "cni", "flannel", "cali", "br-")
 SSH_PORT = 22
@@ -79,6 +92,8 @@ class Observation:
     """All addresses of every interface of the machine."""
     unknown: Mapping[str, str] = field(default_factory=dict)
     """Why a part (`PORTS`, `RDMA`, `GPUS`) is unknown; it may still exist."""
+    lacks_torch: bool = False
+    """It is known to have none, neither in the Python that it trains with nor in conda's."""
     left_out: tuple[str, ...] = ()
     """What the machine reported that cannot be written in a cluster file."""
 
@@ -114,6 +129,7 @@ def observe(host: str, login: Login, facts: DeviceFacts, *, common_login: Login 
         macs=_macs(facts),
         addresses=_addresses(facts),
         unknown=unknown,
+        lacks_torch=_lacks_torch(facts),
         left_out=tuple(left_out),
     )
 
@@ -157,6 +173,13 @@ def _ssh_netdevs(host: str, facts: DeviceFacts) -> Iterator[str]:
     for netdev, interfaces in _addresses(facts).items():
         if any(interface.ip == address for interface in interfaces):
             yield netdev
+
+
+def _lacks_torch(facts: DeviceFacts) -> bool:
+    installed, others = _facts(facts, torch.PROBE), _facts(facts, pythons.PROBE)
+    if installed is None or others is None:
+        return False
+    return not installed.torch and not any(environment.torch for environment in others.conda)
 
 
 def _facts(facts: DeviceFacts, probe: Probe[F]) -> F | None:

@@ -17,6 +17,7 @@ from railbed.discover.sudo import SudoRights, forbid_sudo
 from railbed.errors import DeviceError, HostKeyUnknown, LoginRefused, NotAdmitted, Unreachable, UsageError
 from railbed.model import events
 from railbed.model.events.general import progress
+from railbed.model.limits import DEVICE_SECONDS
 from railbed.model.record import Event
 from railbed.model.text import exists, plural
 from railbed.transport.base import Target
@@ -28,7 +29,7 @@ from railbed.transport.ssh.contact import HostKey, PublicKey, bind_address, crea
 class FirstContact:
     """Sets machines up, or takes that back."""
 
-    def __init__(self, targets: Sequence[Target], wishes: ContactWishes) -> None:
+    def __init__(self, targets: Sequence[Target], wishes: ContactWishes, *, timeout: float = DEVICE_SECONDS) -> None:
         self.ready: set[str] = set()
         """Machines that admit the key, or need none."""
         self.failures: dict[str, DeviceError] = {}
@@ -39,7 +40,8 @@ class FirstContact:
         """What machines have accepted."""
         self._targets = targets
         self._wishes = wishes
-        self._ssh = SshConnector()
+        self._timeout = timeout
+        self._ssh = SshConnector(timeout)
 
     async def records(self) -> AsyncGenerator[Event, None]:
         """Do the work and yield what happens; last, each machine that failed."""
@@ -53,7 +55,7 @@ class FirstContact:
                     async for record in records:
                         yield record
             if not self._wishes.undo:
-                rights = SudoRights(self._ssh, self._wishes, self._passwords)
+                rights = SudoRights(self._ssh, self._wishes, self._passwords, timeout=self._timeout)
                 admitting = [target for target in targets if target.name not in self.failures]
                 async with aclosing(rights.give(admitting)) as records:
                     async for record in records:

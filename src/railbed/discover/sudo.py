@@ -81,11 +81,14 @@ else echo failed; fi"""
 class SudoRights:
     """Gives the accounts of machines the right to use sudo without a password."""
 
-    def __init__(self, ssh: SshConnector, wishes: ContactWishes, passwords: Mapping[str, str]) -> None:
+    def __init__(
+        self, ssh: SshConnector, wishes: ContactWishes, passwords: Mapping[str, str], *, timeout: float
+    ) -> None:
         self.problems: Problems = {}
         """Why accounts still need a password, although that was not wanted, by machine."""
         self._ssh = ssh
         self._wishes = wishes
+        self._timeout = timeout
         self._passwords = dict(passwords)
         """What machines have accepted."""
 
@@ -142,7 +145,7 @@ class SudoRights:
 
     async def _give_on(self, target: Target, account: Account) -> None:
         connect = partial(self._ssh.to_shell, sudo_password=self._passwords[target.name])
-        async with Fleet([plain(target)], connect) as fleet:
+        async with Fleet([plain(target)], connect, timeout=self._timeout) as fleet:
             output = await fleet.ask(target.name, Command(key="sudo", script=":", timeout=60.0, as_root=True))
             if output.exit != 0:
                 raise LoginRefused(

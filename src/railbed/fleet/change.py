@@ -107,7 +107,7 @@ async def commit(
     """
     exact = await with_exact_undo(fleet, fix)
     save(exact.inverse)
-    guard = _Guard(fleet, exact, seconds, holder, alone=True)
+    guard = _Guard(fleet, exact, round(seconds * fleet.patience), holder, alone=True)
     try:
         await guard.apply(apply_seconds)
         if verify and (reason := await verify()):

@@ -93,14 +93,21 @@ class Fleet:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
+    @property
+    def patience(self) -> float:
+        """How many times the usual time a device gets."""
+        return max(1.0, self.timeout / DEVICE_SECONDS)
+
     async def ask(self, device: str, command: Command) -> Output:
         """Run one command on a device, concurrently with others there, limited by its own time-out.
 
-        When cancelled, or when this process or the connection is gone, it is ended on the device with all it started.
+        Whoever gives a slow device more time than usual gives the command more, too. When cancelled, or when this
+        process or the connection is gone, it is ended on the device with all it started.
         """
         try:
             transport = await self._limited_transport(device)
-            async with aclosing(transport.run([command])) as outputs:
+            patient = replace(command, timeout=command.timeout * self.patience)
+            async with aclosing(transport.run([patient])) as outputs:
                 return await anext(outputs)
         except DeviceError:
             await self.hang_up(device)
@@ -181,8 +188,8 @@ class Fleet:
 
         Whoever gives a slow device more time than usual gives each of its commands more.
         """
-        factor, most = max(1.0, self.timeout / DEVICE_SECONDS), self.timeout / 2
-        return [replace(command, timeout=min(command.timeout * factor, most)) for command in commands]
+        most = self.timeout / 2
+        return [replace(command, timeout=min(command.timeout * self.patience, most)) for command in commands]
 
     def _target(self, device: str) -> Target:
         return next(target for target in self.targets if target.name == device)

@@ -34,7 +34,7 @@ _NUMBER = re.compile(r"(?:\S*\()?(?P<number>0x[0-9a-fA-F]{1,8}|\d{1,10})\)?", re
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CardFirmware:
+class CardBootSettings:
     """What a card starts with; None if it is not known, or differs between its ports."""
 
     cc_priorities: int | None = None
@@ -46,7 +46,7 @@ class CardFirmware:
 class BootFirmware(TextFacts):
     """What firmware starts with, by interface; without the tool, or for other cards, there is none."""
 
-    interfaces: dict[str, CardFirmware] = field(default_factory=dict)
+    interfaces: dict[str, CardBootSettings] = field(default_factory=dict)
 
 
 def _command(cluster: Cluster, device: str) -> str:
@@ -64,7 +64,7 @@ def parse(text: str) -> BootFirmware:
     return BootFirmware(interfaces=interfaces, not_understood=lines.not_understood)
 
 
-def _card(shown: list[str], lines: Lines) -> CardFirmware:
+def _card(shown: list[str], lines: Lines) -> CardBootSettings:
     heading = next((line for line in shown if line.startswith("Configurations")), "")
     for line in shown:
         if not KNOWN.match(line.strip()) and not _ROW.fullmatch(line.strip()):
@@ -72,16 +72,16 @@ def _card(shown: list[str], lines: Lines) -> CardFirmware:
     if not heading:
         refused = next((line for line in shown if line.startswith("-E-")), "")
         if refused:
-            return CardFirmware()
+            return CardBootSettings()
         raise ParseError("expected `Configurations:`, as mlxconfig prints it", line=shown[0])
     if not heading.rstrip().endswith("Next Boot"):
-        return CardFirmware()
+        return CardBootSettings()
     values: dict[str, set[str]] = {}
     for line in shown:
         if (match := _ROW.fullmatch(line.strip())) and match["name"] in PARAMETERS:
             values.setdefault(match["name"], set()).add(match["value"])
     mask, dscp = (_common_number(values.get(name, set())) for name in PARAMETERS)
-    return CardFirmware(cc_priorities=mask, cnp_dscp=dscp)
+    return CardBootSettings(cc_priorities=mask, cnp_dscp=dscp)
 
 
 def _common_number(values: set[str]) -> int | None:

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from railbed.errors import ParseError
 from railbed.model.probe import Probe
+from railbed.parsing.lines import Lines, TextFacts
 from railbed.parsing.text import integer
 
 Setting = Literal["rp_filter", "arp_ignore", "arp_announce", "arp_filter"]
@@ -16,6 +16,8 @@ FILE = re.compile(r"(?:.*/)?([^/:\s]+)/(rp_filter|arp_ignore|arp_announce|arp_fi
 SYSCTL = re.compile(
     r"net[./]ipv4[./]conf[./](\S+)[./](rp_filter|arp_ignore|arp_announce|arp_filter)\s*=\s*(-?\d+)\s*", re.ASCII
 )
+OTHER = re.compile(r"sysctl: .*|\w++[./]\S++ ?=.*")
+"""Other settings of `sysctl -a`, and its complaints about some that it may not read."""
 ALL = "all"
 
 
@@ -31,7 +33,7 @@ class ArpSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ArpSysctls:
+class ArpSysctls(TextFacts):
     """Settings by interface; `all` and `default` are in it, too."""
 
     interfaces: dict[str, ArpSettings]
@@ -45,17 +47,24 @@ class ArpSysctls:
 
 
 def parse(text: str) -> ArpSysctls:
-    """Read `path:value` lines, or those of sysctl; other lines, such as other settings, do not matter."""
+    """Read `path:value` lines, or those of sysctl, whose other settings are not needed."""
     interfaces: dict[str, dict[str, int]] = {}
-    for line in text.split("\n"):
-        match = FILE.fullmatch(line.strip()) or SYSCTL.fullmatch(line.strip())
-        if match:
-            # sysctl writes the dot in the name of a VLAN as a slash.
-            name = match[1] if FILE.fullmatch(line.strip()) else match[1].replace("/", ".")
-            interfaces.setdefault(name, {})[match[2]] = integer(match[3])
-    if not interfaces:
-        raise ParseError("no setting of an interface", line=text.strip()[:80])
-    return ArpSysctls(interfaces={name: _settings(values) for name, values in interfaces.items()})
+    lines = Lines(text)
+    for line in lines:
+        words = line.strip()
+        with lines.reading(line):
+            if match := FILE.fullmatch(words):
+                interfaces.setdefault(match[1], {})[match[2]] = integer(match[3])
+            elif match := SYSCTL.fullmatch(words):
+                # sysctl writes the dot in the name of a VLAN as a slash.
+                interfaces.setdefault(match[1].replace("/", "."), {})[match[2]] = integer(match[3])
+            elif not OTHER.fullmatch(words):
+                lines.unknown(line)
+    lines.require(interfaces, "no setting of an interface")
+    return ArpSysctls(
+        interfaces={name: _settings(values) for name, values in interfaces.items()},
+        not_understood=lines.not_understood,
+    )
 
 
 def _settings(values: Mapping[str, int]) -> ArpSettings:

@@ -7,11 +7,10 @@ seconds. Its text is accepted if somebody saved it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from railbed.errors import ParseError
 from railbed.model.probe import Probe
+from railbed.parsing.lines import Lines, TextFacts
 from railbed.parsing.text import integer
 
 ADDRESS = r"(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]"
@@ -24,6 +23,12 @@ OF_LSPCI = re.compile(rf"({ADDRESS}) (\S.*)", re.ASCII)
 LSPCI_REQUEST = re.compile(r"MaxPayload (\d{2,4}) bytes, MaxReadReq (\d{2,4}) bytes", re.ASCII)
 LSPCI_ORDERING = re.compile(r"\bRlxdOrd([+-])")
 LSPCI_ACS = re.compile(r"ACSCtl:\s*(.*)")
+OTHER_DEVICE = re.compile(r"[0-9a-fA-F]{2,8}:.*")
+"""A line of lspci that may be about another device, which is then not known."""
+LSPCI_OTHER = re.compile(
+    r"[:=<]|MaxPayload |\w[+-](?!\w)| at [0-9a-f]|^\s*(?:End|!!!|Steering table|Interrupt vector|No steering)"
+)
+"""Forms of lspci's lines: names with values, flags, addresses, and a few sentences."""
 RELAXED_ORDERING, REDIRECT = 0x10, 0x04 | 0x08
 """Bits of the device control and ACS control registers; requests and completions that are redirected upwards."""
 ACS_BITS = {"ReqRedir": 0x04, "CmpltRedir": 0x08}
@@ -48,7 +53,7 @@ class PciFunction:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PcieTuning:
+class PcieTuning(TextFacts):
     """PCIe settings of a machine."""
 
     functions: dict[str, PciFunction] = field(default_factory=dict)
@@ -62,33 +67,38 @@ class PcieTuning:
 
 
 def parse(text: str) -> PcieTuning:
-    """Read the lines of our command, or lspci's; lspci has many that do not matter."""
+    """Read the lines of our command, or lspci's, most of which are not needed."""
     functions: dict[str, PciFunction] = {}
     numbers: dict[str, int] = {}
     options: tuple[str, ...] = ()
-    for address, line in _lines(text):
-        if match := MACHINE.fullmatch(line):
-            numbers[match[1]] = integer(match[2])
-        elif match := OPTIONS.fullmatch(line):
-            options = tuple(match[1].split())
-        elif match := FUNCTION.fullmatch(line):
-            functions[match[1]] = _function(match)
-        elif match := REGISTER.fullmatch(line):
-            functions[match[2]] = _with_register(functions.get(match[2], PciFunction()), match[1], match[3])
-        elif address:
-            functions[address] = _with_line(functions.get(address, PciFunction()), line)
-    if text.strip() and not functions and not numbers:
-        raise ParseError("no PCI device", line=text.strip().split("\n", 1)[0])
-    return PcieTuning(functions=functions, iommus=numbers.get("iommus"), guests=numbers.get("guests"), options=options)
-
-
-def _lines(text: str) -> Iterator[tuple[str, str]]:
-    """Yield each line with the device that lspci described last."""
     address = ""
-    for line in text.split("\n"):
-        if match := OF_LSPCI.fullmatch(line):
+    lines = Lines(text)
+    for line in lines:
+        words = line.strip()
+        if match := MACHINE.fullmatch(words):
+            numbers[match[1]] = integer(match[2])
+        elif match := OPTIONS.fullmatch(words):
+            options = tuple(match[1].split())
+        elif match := FUNCTION.fullmatch(words):
+            functions[match[1]] = _function(match)
+        elif match := REGISTER.fullmatch(words):
+            functions[match[2]] = _with_register(functions.get(match[2], PciFunction()), match[1], match[3])
+        elif match := OF_LSPCI.fullmatch(line):
             address = match[1] if len(match[1]) > len("00:00.0") else f"0000:{match[1]}"
-        yield address, line.strip()
+            functions.setdefault(address, PciFunction())
+        elif address and line[0].isspace() and LSPCI_OTHER.search(line):
+            functions[address] = _with_line(functions[address], words)
+        else:
+            address = "" if OTHER_DEVICE.fullmatch(line) else address
+            lines.unknown(line)
+    lines.require_known("no PCI device")
+    return PcieTuning(
+        functions=functions,
+        iommus=numbers.get("iommus"),
+        guests=numbers.get("guests"),
+        options=options,
+        not_understood=lines.not_understood,
+    )
 
 
 def _function(match: re.Match[str]) -> PciFunction:

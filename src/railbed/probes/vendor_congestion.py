@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from railbed.errors import ParseError
 from railbed.model.probe import Probe
+from railbed.parsing.lines import Lines, TextFacts
 from railbed.parsing.text import integer
 
 BNXT = re.compile(r"\bbnxt_re/([^/:\s]{1,64})/ports/\d{1,3}/cc/(\w{1,64}):(.*)", re.ASCII)
@@ -22,7 +22,7 @@ SWITCH = {"Y": 1, "N": 0}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VendorCongestion:
+class VendorCongestion(TextFacts):
     """Settings by device, with the names that the driver gives them."""
 
     bnxt: dict[str, dict[str, int]]
@@ -35,8 +35,8 @@ def parse(text: str) -> VendorCongestion:
     """Read `path:value` lines; values that are not numbers do not matter, and no output means neither driver."""
     bnxt: dict[str, dict[str, int]] = {}
     irdma: dict[str, dict[str, int]] = {}
-    is_of_driver = not text.strip()
-    for line in map(str.strip, text.split("\n")):
+    lines = Lines(text)
+    for line in lines:
         if match := BNXT.search(line) or BNXT_DEBUG.search(line):
             _add(bnxt.setdefault(match[1], {}), match[2], match[3])
         elif match := IRDMA.search(line):
@@ -44,11 +44,9 @@ def parse(text: str) -> VendorCongestion:
         elif match := PARAMETER.search(line):
             _add(irdma.setdefault("", {}), match[1], match[2])
         else:
-            continue
-        is_of_driver = True
-    if not is_of_driver:
-        raise ParseError("no setting of bnxt_re or irdma", line=text.strip().split("\n", 1)[0])
-    return VendorCongestion(bnxt=bnxt, irdma=irdma)
+            lines.unknown(line)
+    lines.require_known("no setting of bnxt_re or irdma")
+    return VendorCongestion(bnxt=bnxt, irdma=irdma, not_understood=lines.not_understood)
 
 
 def _add(settings: dict[str, int], name: str, text: str) -> None:

@@ -9,6 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from railbed.errors import Unreachable
+from railbed.model.limits import DEVICE_SECONDS
 from railbed.transport.base import Connector, Forward, Target, Transport
 from railbed.transport.local import connect_local
 from railbed.transport.srun import SrunConnector
@@ -18,16 +19,17 @@ if TYPE_CHECKING:
 
 
 @asynccontextmanager
-async def live_connector(*, spares: bool = True) -> AsyncIterator[Connector]:
+async def live_connector(*, spares: bool = True, timeout: float = DEVICE_SECONDS) -> AsyncIterator[Connector]:
     """Yield a connector to real devices; connections to jump hosts, and programs in a Slurm job, end with it.
 
-    Without `spares`, no step of a job is started before it is needed: for one round of commands.
+    Without `spares`, no step of a job is started before it is needed: for one round of commands. With a longer
+    `timeout` than the usual one for a device, logins may also take longer.
     """
     async with AsyncExitStack() as stack, SrunConnector(spares=spares) as srun:
 
         @cache
         def ssh() -> SshConnector:
-            connector = ssh_connector()
+            connector = ssh_connector(timeout)
             stack.push_async_exit(connector)
             return connector
 
@@ -67,7 +69,7 @@ def _connect_api(target: Target, forward: Forward) -> AbstractAsyncContextManage
     return connect_nxapi(target, forward)
 
 
-def ssh_connector() -> SshConnector:
+def ssh_connector(timeout: float = DEVICE_SECONDS) -> SshConnector:
     """Load asyncssh only here: it is slow to import, and replay, local and Slurm do without it.
 
     asyncssh searches for two optional C libraries (liboqs, nettle) by running the compiler and the linker: a third of
@@ -79,4 +81,4 @@ def ssh_connector() -> SshConnector:
         from railbed.transport.ssh.connection import SshConnector
     finally:
         ctypes.util.find_library = find_library
-    return SshConnector()
+    return SshConnector(timeout)

@@ -91,7 +91,7 @@ class ShipKilled(Scenario):
         words = self.assert_listed(killed)[1:]
         partial = any(self.site.run_inside(node, self._look("partial")).out for node in self.nodes)
         result = self.railbed(*words, *([] if "--json" in words else ["--json"]))
-        assert result.code == 0, result.err[-2000:]
+        assert result.code == 0, (result.code, result.problems, result.err[-2000:], result.out[-1000:])
         copied = [event["data"] for event in result.records if event.get("name") == "files_copied"]
         if partial:
             assert sum(event["continued"] for event in copied) > 0, f"it began again: {json.dumps(copied)}"

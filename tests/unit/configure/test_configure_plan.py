@@ -119,7 +119,8 @@ def test_a_fix_that_needs_a_decision_is_applied_only_if_its_rule_is_named() -> N
     assert plan.devices == ()
     ((_, reason),) = plan.left_out
     assert reason == (
-        "needs your decision: once every switch port on r passes 9000 bytes; `railbed configure --rule mtu` includes it"
+        "needs your decision: once every switch port on r passes 9000 bytes; "
+        "`railbed configure --rule mtu` includes it, `--all` all of them"
     )
     assert commands(plan_of(undecided, named={"mtu"})) == ["mtu"]
 

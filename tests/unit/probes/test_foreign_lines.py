@@ -13,16 +13,10 @@ TEXTS = (
     "ethtool_fec/rs_and_none",
     "ethtool_module/sfp",
     "ethtool_module/four_lanes",
-    "net_sysctl/files",
-    "pcie_tuning/switch",
     "interrupts/two_cards",
     "mlxconfig/three_columns",
     "mlxlink/two_ports",
-    "vendor_congestion/bnxt",
     "ib_subnet/two_managers",
-    "nexus_fec/table",
-    "nexus_fec/show_interface",
-    "nexus_optics/details",
 )
 FIELD = "    Some Later Field : 7 of 9"
 

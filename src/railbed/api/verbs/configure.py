@@ -36,6 +36,7 @@ def configure(
     *,
     apply: bool = False,
     rules: Sequence[str] = (),
+    everything: bool = False,
     only: Sequence[str] = (),
     render: Path | None = None,
     wheels: Path | None = None,
@@ -48,7 +49,8 @@ def configure(
     Yields the changes of each device; with `apply` also the outcome on each, and the findings afterwards. A device that
     can no longer be reached restores itself, and `undo` restores all that a run changed.
 
-    `rules` chooses the fixes of these rules, also those that need a decision; `only` names the devices to change.
+    `rules` chooses the fixes of these rules, also those that need a decision, and `everything` those of all rules that
+    do; `only` names the devices to change.
     `render` writes the changes to files in a folder, to apply them by hand. `wheels` is a folder from which Python
     environments are installed, in place of a package index. `confirm` is asked once before anything is changed;
     without it, the changes are made.
@@ -63,16 +65,18 @@ def configure(
     site = required_cluster(cluster, reach, "configure")
     named = [rule_named(name) for name in rules]
     journal = _journal_of(site)
+    checks = named or checks_with_fixes(usual_checks())
     request = ConfigureRequest(
-        checks=named or checks_with_fixes(usual_checks()),
+        checks=checks,
         callbacks=journal.callbacks(confirming(confirm), render, store.folder),
         mode="apply" if apply else "render" if render else "show",
-        named={rule.name for rule in named},
+        named={rule.name for rule in (checks if everything else named)},
         only=named_devices(site, only),
         wheels=Wheels.from_folder(wheels) if wheels else None,
     )
     invocation = _invocation(site, journal, lambda fleet: configure_devices(site, fleet, request), changing=apply)
     words = ["configure", *(["--apply"] if apply else []), *_words("--rule", rules), *_words("--only", only)]
+    words += ["--all"] if everything else []
     return RecordStream(invocation, reach, store, [*words, *cluster_words(cluster)])
 
 

@@ -112,7 +112,8 @@ class Discovery:
         if self.contact:
             from railbed.discover.set_up import FirstContact  # asyncssh is slow to load
 
-            contact = FirstContact([target for target in fleet.targets if target.kind == "node"], self.contact)
+            nodes = [target for target in fleet.targets if target.kind == "node"]
+            contact = FirstContact(nodes, self.contact, timeout=fleet.timeout)
             async with aclosing(contact.records()) as steps:
                 async for step in steps:
                     yield step
@@ -134,6 +135,7 @@ class Discovery:
             before=self.before,
             switches=self.switches,
             narrow=self.narrow,
+            bare=self.contact is not None and self.before is None,
         )
         async with aclosing(reading) as records:
             async for record in records:

@@ -40,7 +40,7 @@ from railbed.check.shared.buffers import (
 from railbed.check.shared.card import CARD_PROBES
 from railbed.check.shared.port import common_value, first_of, follow_rail, no_ecn, no_rdma, set_value
 from railbed.model.fix import Fix
-from railbed.probes.boot_firmware import CardFirmware
+from railbed.probes.boot_firmware import CardBootSettings
 from railbed.rules.judgement import Judgement, fail, ok
 from railbed.rules.rule import Rule
 from railbed.rules.site import PortView
@@ -66,7 +66,7 @@ def judge(port: PortView) -> Iterator[Judgement]:
         yield survives(right, firmware_after_boot(port, RULE.name, fix, partial(_starts_with, wanted)), fix)
 
 
-def _starts_with(wanted: int, card: CardFirmware) -> AfterBoot:
+def _starts_with(wanted: int, card: CardBootSettings) -> AfterBoot:
     if card.cnp_dscp is None:
         return unknown_after("the firmware shows no CNP_DSCP_P1")
     if card.cnp_dscp == wanted:

@@ -44,7 +44,7 @@ from railbed.check.shared.card import CARD_PROBES, card_of
 from railbed.check.shared.port import first_of, no_ecn, no_rdma, rdma_name
 from railbed.model.fix import Fix, Persistence, as_steps, write_value
 from railbed.probes import infiniband_counters
-from railbed.probes.boot_firmware import CardFirmware
+from railbed.probes.boot_firmware import CardBootSettings
 from railbed.probes.dcqcn import Ecn
 from railbed.rules.judgement import Judgement, fail, ok, unknown
 from railbed.rules.rule import Rule
@@ -84,7 +84,7 @@ def _switches(port: PortView, ecn: Ecn, folder: str, expected: str) -> Judgement
     return survives(right, firmware_after_boot(port, RULE.name, fix, partial(_starts_on, port.policy.priority)), fix)
 
 
-def _starts_on(priority: int, card: CardFirmware) -> AfterBoot:
+def _starts_on(priority: int, card: CardBootSettings) -> AfterBoot:
     if card.cc_priorities is None:
         return unknown_after("the firmware shows no ROCE_CC_PRIO_MASK_P1")
     if card.cc_priorities >> priority & 1:

@@ -24,7 +24,7 @@ from railbed.model.fix import Fix
 from railbed.model.probe import Probe
 from railbed.parsing.netconfig.stored import StoredPort
 from railbed.probes import boot_firmware, boot_network
-from railbed.probes.boot_firmware import CardFirmware
+from railbed.probes.boot_firmware import CardBootSettings
 from railbed.probes.boot_network import BootNetwork, BootPort
 from railbed.rules.site import PortView
 
@@ -145,7 +145,9 @@ def _link_file(port: PortView) -> tuple[str, ...]:
     return (boot.link_file.source,) if boot and boot.link_file else ()
 
 
-def firmware_after_boot(port: PortView, rule: str, fix: Fix, judge: Callable[[CardFirmware], AfterBoot]) -> AfterBoot:
+def firmware_after_boot(
+    port: PortView, rule: str, fix: Fix, judge: Callable[[CardBootSettings], AfterBoot]
+) -> AfterBoot:
     """Return what the next boot makes of congestion control; `judge` says it from what the firmware starts with."""
     if answer := by_unit(port.node, unit_key(rule, port), fix):
         return answer

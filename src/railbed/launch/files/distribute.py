@@ -150,9 +150,9 @@ class Distribution:
             case {"kind": "stranger", "address": str(address)}:
                 message = f"a stranger at {address} tried to get files from {node.name}, and got nothing"
                 self._records.put_nowait(events.Intrusion(subject=node.name, message=message, address=address))
-            case {"kind": "stored"}:
+            case {"kind": "stored", "new": is_new}:
                 node.have, node.is_complete, node.is_over = self._pieces.count, True, True
-                if node.had < self._pieces.count:
+                if is_new:
                     self._records.put_nowait(self._report_copy(node))
                 self._assign()
 

@@ -170,6 +170,8 @@ class Copy:
         self.folder = folder
         self.pieces = pieces
         self.have = verifier.verified if verifier else pieces.count
+        self.is_stored = verifier is None
+        """Whether the folder has its final name; a copy that was killed may have all pieces and not that."""
         self._verifier = verifier
         self._descriptor = descriptor
         """Of the folder. It stays valid when the folder gets its final name, and locks it until then."""
@@ -220,6 +222,7 @@ class Copy:
                 remove_tree(self.folder)
             else:
                 self.folder.rename(place)
+        self.is_stored = True
         with contextlib.suppress(OSError):
             fcntl.flock(self._descriptor, fcntl.LOCK_UN)
 

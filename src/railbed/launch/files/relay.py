@@ -11,7 +11,7 @@ Control decides who gets pieces from whom. The request is as for `put`, with one
 
 Answers: `waiting` while another copy to the same disk is in progress, `ready` once (path, free, have), `serving`
 (number, places), `from` (address), `have` about once a second, `broken` (why, have), `stranger` (address), `stored`
-when everything is here and verified. It ends when its input ends, or when control is silent.
+(new: it was not before) when everything is here and verified. It ends when its input ends, or when control is silent.
 
 Pieces pass from node to node over TCP: a node that has them serves them to others that have a key for it.
 
@@ -263,14 +263,14 @@ class Relay:
 
     async def _complete(self) -> None:
         """Give the parcel its place when it is complete."""
-        was_complete = self._copy.is_complete
         while not self._copy.is_complete:
             if self._fetching and self._fetching.done():
                 self._fetching.result()  # a full disk
             await self._copy.wait_for(self._copy.have, REPORT_SECONDS)
-        if not was_complete:
+        is_new = not self._copy.is_stored
+        if is_new:
             await asyncio.to_thread(self._copy.finish, self._base, self._parcel)
-        answer(kind="stored", have=self._copy.have)
+        answer(kind="stored", have=self._copy.have, new=is_new)
 
     async def _report(self, reader: _CommandReader) -> None:
         while time.monotonic() - reader.last < SILENCE_SECONDS:

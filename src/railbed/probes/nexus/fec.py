@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from railbed.errors import ParseError
 from railbed.model.probe import Probe
+from railbed.parsing.lines import Lines, TextFacts, plain_lines
 from railbed.parsing.nexus.answer import NO_VALUE, port_name
+from railbed.parsing.nexus.port_blocks import port_blocks
 
 ROW = re.compile(r"(\S+)\s+0x[0-9a-f]+\s+(\S+)\s+(\S+)\s+\S.*", re.ASCII)
 HEADING = re.compile(r"Name\s+Ifindex\s+Admin-fec\s+Oper-fec\b.*", re.IGNORECASE)
-PORT = re.compile(r"([A-Za-z][A-Za-z-]*[\d/.]+) is (?:\S.*)", re.ASCII)
 STATE = re.compile(r"admin fec state is (\S+), oper fec state is (\S+)", re.IGNORECASE)
 
 
@@ -26,29 +27,35 @@ class SwitchFec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SwitchFecs:
+class SwitchFecs(TextFacts):
     """FEC by port."""
 
     ports: dict[str, SwitchFec]
 
 
 def parse(text: str) -> SwitchFecs:
-    """Read the table, or the ports of `show interface`; lines about anything else do not matter."""
-    ports: dict[str, SwitchFec] = {}
-    is_table, port = False, ""
-    for line in text.split("\n"):
+    """Read the table, or the ports of `show interface`."""
+    lines = Lines(text)
+    is_table = any(HEADING.fullmatch(line.strip()) for line in plain_lines(text))
+    ports = (
+        dict(_of_table(lines)) if is_table else {port_name(name): _of(block) for name, _, block in port_blocks(lines)}
+    )
+    lines.require(ports, "no port")
+    return SwitchFecs(ports=ports, not_understood=lines.not_understood)
+
+
+def _of_table(lines: Lines) -> Iterator[tuple[str, SwitchFec]]:
+    for line in lines:
         words = line.strip()
-        is_table = is_table or HEADING.fullmatch(words) is not None
-        if is_table and (row := ROW.fullmatch(words)):
-            ports[port_name(row[1])] = SwitchFec(admin=_state(row[2]), operational=_state(row[3]))
-        elif not line.startswith(" ") and (header := PORT.fullmatch(words)):
-            port = port_name(header[1])
-            ports.setdefault(port, SwitchFec())
-        elif port and (state := STATE.fullmatch(words)):
-            ports[port] = SwitchFec(admin=_state(state[1]), operational=_state(state[2]))
-    if not ports:
-        raise ParseError("no port", line=text.strip()[:80])
-    return SwitchFecs(ports=ports)
+        if row := ROW.fullmatch(words):
+            yield port_name(row[1]), SwitchFec(admin=_state(row[2]), operational=_state(row[3]))
+        elif not HEADING.fullmatch(words):
+            lines.unknown(line)
+
+
+def _of(block: list[str]) -> SwitchFec:
+    state = next(filter(None, map(STATE.fullmatch, block)), None)
+    return SwitchFec(admin=_state(state[1]), operational=_state(state[2])) if state else SwitchFec()
 
 
 def _state(word: str) -> str | None:

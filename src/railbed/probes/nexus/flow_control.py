@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from railbed.errors import ParseError
 from railbed.model.probe import Probe
+from railbed.parsing.lines import Lines, TextFacts
 from railbed.parsing.nexus.answer import port_name
 
 STATE = r"(on|off|desired)"
 ROW = re.compile(rf"\s*+(\S++)\s++{STATE}\s++\S++\s++{STATE}\s++\S++(?:\s++\d++)*+\s*+", re.IGNORECASE)
-HEADER = re.compile(r"Send\s+FlowControl", re.IGNORECASE)
+HEADER = re.compile(r"\s*+Port\s++Send\s++FlowControl\b.*", re.IGNORECASE)
+SECOND_HEADER = re.compile(r"\s*+admin\s++oper\b.*", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,23 +26,26 @@ class FlowControl:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FlowControls:
+class FlowControls(TextFacts):
     """Flow control by port."""
 
     ports: dict[str, FlowControl]
 
 
 def parse(text: str) -> FlowControls:
-    """Read the table; lines that are not the state of a port are headings."""
-    if not HEADER.search(text):
-        raise ParseError("no table of flow control", line=text.strip()[:80])
-    rows = filter(None, map(ROW.fullmatch, text.splitlines()))
-    ports = {
-        port_name(row[1]): FlowControl(send=row[2].lower() != "off", receive=row[3].lower() != "off") for row in rows
-    }
-    if not ports:
-        raise ParseError("no port", line=text.strip()[:80])
-    return FlowControls(ports=ports)
+    """Read the table."""
+    lines, is_table = Lines(text), False
+    ports: dict[str, FlowControl] = {}
+    for line in lines:
+        if row := ROW.fullmatch(line):
+            ports[port_name(row[1])] = FlowControl(send=row[2].lower() != "off", receive=row[3].lower() != "off")
+        elif HEADER.fullmatch(line):
+            is_table = True
+        elif not SECOND_HEADER.fullmatch(line):
+            lines.unknown(line)
+    lines.require(is_table, "no table of flow control")
+    lines.require(ports, "no port")
+    return FlowControls(ports=ports, not_understood=lines.not_understood)
 
 
 PROBE = Probe(

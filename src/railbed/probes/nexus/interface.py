@@ -8,30 +8,17 @@ from dataclasses import dataclass, field
 
 from railbed.model.probe import Probe
 from railbed.parsing.lines import Lines, TextFacts
-from railbed.parsing.nexus.answer import PORT_NAME, count, port_name, read_object, require, rows, value_of
+from railbed.parsing.nexus.answer import count, port_name, read_object, require, rows, value_of
+from railbed.parsing.nexus.port_blocks import port_blocks
 from railbed.parsing.text import Fields, integer, number
 
-HEADER = re.compile(rf"(?P<name>{PORT_NAME.pattern}) is (?P<state>\S.*)")
 REASON = re.compile(r"down \((?P<reason>(?:[^()]|\([^()]*+\))*+)\)")
-OF_OTHER_PORT = re.compile(r"(?:Ethernet|port-channel|Vlan|mgmt|loopback|nve|Tunnel|ii)\d[\d/.]*+\b.*", re.IGNORECASE)
-"""A line that is not indented and begins with the name of a port begins another port, whatever follows."""
-ONCE = ("admin state is", "Hardware:", "RX", "TX")
-"""What a port shows once: at the second, the first line of another port was not recognised."""
 ADMIN = re.compile(r"admin state is (up|down)\b.*")
 MTU = re.compile(r"MTU (\d+) bytes\b.*")
 SPEED = re.compile(r"(?:full|half|auto)-duplex, (\d+) ([GM])b/s\b.*")
 JSON_SPEED = re.compile(r"(\d+(?:\.\d+)?) ([GM])b/s")
 MODE = re.compile(r"Port mode is (\S+)")
 ADDRESS = re.compile(r"Hardware: .*\baddress: ([0-9a-f.]+)\b.*")
-KNOWN = re.compile(
-    r"admin state is|Dedicated Interface|Hardware|Description:|MTU |BW |reliability |Encapsulation |medium is |"
-    r"Port mode|\S+-duplex|Beacon |Auto-|Input flow-control|Rate mode|Switchport |EtherType |EEE |admin fec|"
-    r"Last (?:link|clear)|\d+ [A-Za-z]|Load-Interval|(?:input|output) rate|[RT]X$|Internet Address|Keepalive|"
-    r"ARP type|(?:No )?Members|input:|Belongs to|L[23] (?:in|out|Switched)|[um]cast:|vPC Status|Interface last|"
-    r"Tunnel |Active connector|Management transceiver",
-    re.IGNORECASE,
-)
-"""How the lines begin that NX-OS shows for a port; most are not facts here."""
 COUNTERS = {
     # our name: (JSON key, direction and label in the text)
     "rx_packets": ("eth_inpkts", "rx input packets"),
@@ -97,7 +84,7 @@ def parse(text: str) -> Interfaces:
     if fields:
         ports = {port_name(require(row, "interface")): _of_json(row) for row in rows(fields, "interface")}
     else:
-        ports = dict(_of_text(lines))
+        ports = {port_name(name): _interface(state, block) for name, state, block in port_blocks(lines)}
     lines.require(ports, "no interface")
     return Interfaces(ports=ports, not_understood=lines.not_understood)
 
@@ -121,27 +108,6 @@ def _of_json(row: Fields) -> SwitchInterface:
 
 def _mbps(amount: str, unit: str) -> int:
     return round(number(amount) * (1000 if unit == "G" else 1))
-
-
-def _of_text(lines: Lines) -> Iterator[tuple[str, SwitchInterface]]:
-    name, state, block = "", "", list[str]()
-    shown: set[str] = set()
-    for line in lines:
-        words = line.strip()
-        header = HEADER.fullmatch(words)
-        once = next((title for title in ONCE if words.upper().startswith(title.upper())), "")
-        if header or OF_OTHER_PORT.fullmatch(line) or once in shown:
-            if name:
-                yield port_name(name), _interface(state, block)
-            name, state = (header["name"], header["state"]) if header else ("", "")
-            block, shown = [], set()
-        if once:
-            shown.add(once)
-        block.append(words)
-        if not header and not (name and KNOWN.match(words)):
-            lines.unknown(line)
-    if name:
-        yield port_name(name), _interface(state, block)
 
 
 def _interface(state: str, lines: list[str]) -> SwitchInterface:

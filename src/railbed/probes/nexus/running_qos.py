@@ -103,7 +103,7 @@ def parse(text: str) -> RunningQos:
 def _sections(lines: Lines) -> Iterator[tuple[str, list[str]]]:
     """Yield the lines that are not indented, each with the lines below it; some people save them without indents."""
     shown = [line for line in lines if not line.startswith("!")]
-    is_flat = not any(line.startswith(" ") for line in shown)
+    is_flat = not any(line.startswith(" ") and BELOW.match(line.lstrip()) for line in shown)
     head, below = "", list[str]()
     for line in shown:
         words = " ".join(line.split())

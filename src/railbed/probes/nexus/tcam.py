@@ -9,16 +9,17 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from railbed.errors import ParseError
 from railbed.model.probe import Probe
+from railbed.parsing.lines import Lines, TextFacts
 from railbed.parsing.text import integer
 
 ROW = re.compile(r"\[(?P<name>[\w-]++)\]\s*+size\s*+=\s*+(?P<size>\d++)")
+WITHOUT_NAME = re.compile(r"\bsize\s*+=\s*+\d")
 SWITCHED, ROUTED = ("ing-l2-qos", "qos"), ("ing-l3-vlan-qos", "l3qos")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TcamRegions:
+class TcamRegions(TextFacts):
     """The sizes of the regions, by name."""
 
     sizes: dict[str, int]
@@ -30,11 +31,17 @@ class TcamRegions:
 
 
 def parse(text: str) -> TcamRegions:
-    """Read the regions that have a name; other lines are not about a region that railbed needs."""
-    sizes = {match["name"]: integer(match["size"]) for match in ROW.finditer(text)}
-    if not sizes:
-        raise ParseError("no TCAM region", line=text.strip()[:80])
-    return TcamRegions(sizes=sizes)
+    """Read the regions that have a name; those of the system have none."""
+    lines = Lines(text)
+    sizes: dict[str, int] = {}
+    for line in lines:
+        with lines.reading(line):
+            if match := ROW.search(line):
+                sizes[match["name"]] = integer(match["size"])
+            elif not WITHOUT_NAME.search(line):
+                lines.unknown(line)
+    lines.require(sizes, "no TCAM region")
+    return TcamRegions(sizes=sizes, not_understood=lines.not_understood)
 
 
 PROBE = Probe(

@@ -15,6 +15,7 @@ import asyncssh
 
 from railbed.errors import DeviceError, HostKeyUnknown, LoginRefused, ProgramRefused, Unreachable
 from railbed.model.cluster import Login
+from railbed.model.limits import DEVICE_SECONDS
 from railbed.model.reading import Output
 from railbed.model.text import expand_home
 from railbed.transport.base import Command, Program, Target, Transport
@@ -44,9 +45,8 @@ from railbed.transport.ssh.switch import SshCliTransport
 CONNECT_SECONDS = 10.0
 CLOSE_SECONDS = 2.0
 KEEPALIVE_SECONDS, KEEPALIVES = 15, 4
-"""How often a machine is asked for a sign of life, and how many signs may be missing before the connection counts as
-lost. The answer queues behind what is being sent: a machine on a slow link, or with a busy processor, may need most of
-a minute for the two megabytes that SSH sends ahead."""
+"""How often a machine is asked for a sign of life, and how many may be missing before the connection counts as lost.
+The answer queues behind two megabytes that SSH sends ahead, on a slow link or a busy processor for most of a minute."""
 PROGRAMS = 7
 """Concurrent programs per connection. OpenSSH allows ten, and a program that just ended still counts for a moment."""
 FAST_CIPHERS = "^aes128-gcm@openssh.com,aes256-gcm@openssh.com"
@@ -60,7 +60,8 @@ Connect = Callable[[], Awaitable[asyncssh.SSHClientConnection]]
 class SshConnector:
     """Opens SSH connections; those through the same jump host share one connection to it."""
 
-    def __init__(self) -> None:
+    def __init__(self, timeout: float = DEVICE_SECONDS) -> None:
+        self._connect = partial(_connect, seconds=CONNECT_SECONDS * max(1.0, timeout / DEVICE_SECONDS))
         self._jumps: dict[Login, asyncio.Task[asyncssh.SSHClientConnection]] = {}
         self._agents: dict[str, asyncio.Task[SshAgent]] = {}
         self._stack = AsyncExitStack()
@@ -76,7 +77,7 @@ class SshConnector:
         """Connect to a switch, which has its own command line instead of a shell."""
         tunnel = await self._jump(target.login) if target.login.jump else None
         agent = await self._agent(target.host, target.login)
-        connection = await _connect(target.host, target.login, tunnel, agent)
+        connection = await self._connect(target.host, target.login, tunnel, agent)
         try:
             yield SshCliTransport(target.name, connection)
         finally:
@@ -108,7 +109,7 @@ class SshConnector:
 
             async def connect() -> asyncssh.SSHClientConnection:
                 agent = await self._agent(target.host, target.login)
-                connection = await _connect(target.host, target.login, tunnel, agent)
+                connection = await self._connect(target.host, target.login, tunnel, agent)
                 stack.push_async_callback(_close, connection)
                 return connection
 
@@ -121,17 +122,17 @@ class SshConnector:
         tunnel = await self._jump(login) if login.jump else None
         agent = await self._agent(target.host, login)
         further: dict[str, Any] = {"agent_path": None} if login.key and key_files(login, agent) else {}
-        await _close(await _connect(target.host, login, tunnel, agent, further=further))
+        await _close(await self._connect(target.host, login, tunnel, agent, further=further))
 
     @asynccontextmanager
     async def by_password(self, target: Target, password: str | None) -> AsyncIterator[Transport]:
         """Connect to a machine with a password and nothing else: servers count the keys that they refuse."""
-        tunnel = await self._jump(target.login) if target.login.jump else None
+        jump = await self._jump(target.login) if target.login.jump else None
         client = Client()
         client.password = password
         login = _without_credentials(target.login)
         only: dict[str, Any] = {"client_keys": None, "agent_path": None, "password": client.give_password}
-        connection = await _connect(target.host, login, tunnel, None, client=client, by_password=True, further=only)
+        connection = await self._connect(target.host, login, jump, None, client=client, by_password=True, further=only)
         try:
             yield SshTransport(target.name, connection, _refuse_more, "")
         finally:
@@ -144,7 +145,7 @@ class SshConnector:
         login = _without_credentials(target.login)
         trusted: dict[str, Any] = {"known_hosts": TRUST_NONE, "server_host_key_algs": PLAIN_KEYS, "client_keys": None}
         with contextlib.suppress(HostKeyUnknown):
-            connection = await _connect(target.host, login, tunnel, None, client=client, further=trusted)
+            connection = await self._connect(target.host, login, tunnel, None, client=client, further=trusted)
             await _close(connection)
         if client.refused is None:
             raise HostKeyUnknown(f"{target.host} shows no host key", hint=f"try `ssh {target.host}`")
@@ -185,7 +186,7 @@ class SshConnector:
 
     async def _open_jump(self, host: str, login: Login) -> asyncssh.SSHClientConnection:
         try:
-            connection = await _connect(host, login, None, await self._agent(host, login))
+            connection = await self._connect(host, login, None, await self._agent(host, login))
         except DeviceError as error:
             raise type(error)(f"jump host: {error.message}", hint=error.hint) from error
         self._stack.push_async_callback(_close, connection)
@@ -297,6 +298,7 @@ async def _connect(
     tunnel: asyncssh.SSHClientConnection | None,
     agent: SshAgent | None,
     *,
+    seconds: float,
     client: Client | None = None,
     by_password: bool = False,
     further: Mapping[str, Any] | None = None,
@@ -306,7 +308,7 @@ async def _connect(
     attempt = LoginAttempt(
         host=host,
         login=login,
-        seconds=CONNECT_SECONDS,
+        seconds=seconds,
         agent=agent,
         by_password=by_password,
         arguments=arguments,
@@ -314,14 +316,14 @@ async def _connect(
     )
     try:
         arguments |= _arguments(host, login, agent) | dict(further or {})
-        async with asyncio.timeout(CONNECT_SECONDS):
+        async with asyncio.timeout(seconds):
             return await asyncssh.connect(
                 host,
                 tunnel=tunnel or (),
                 client_factory=lambda: attempt.client,
                 keepalive_interval=KEEPALIVE_SECONDS,
                 keepalive_count_max=KEEPALIVES,
-                login_timeout=CONNECT_SECONDS,
+                login_timeout=seconds,
                 **arguments,
             )
     except DeviceError:

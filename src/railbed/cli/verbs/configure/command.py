@@ -29,6 +29,9 @@ RuleOption = Annotated[
         help="Only the fixes of these rules, also those that need a decision; may be repeated.",
     ),
 ]
+AllOption = Annotated[
+    bool, typer.Option("--all", help="Also the changes that need a decision, which are listed with it.")
+]
 RenderOption = Annotated[
     Path | None, typer.Option("--render", metavar="DIR", help="Write the changes to files, to apply them by hand.")
 ]
@@ -54,6 +57,7 @@ def configure_command(
     overwrite: OverwriteOption = False,
     only: OnlyOption = None,
     rule: RuleOption = None,
+    everything: AllOption = False,
     render: RenderOption = None,
     wheels: WheelsOption = None,
     power_cycle: PowerCycleOption = None,
@@ -76,6 +80,7 @@ def configure_command(
         overwrite=overwrite,
         only=only or (),
         rules=rule or (),
+        everything=everything,
         render=render,
         wheels=wheels,
         power_cycle=power_cycle or (),

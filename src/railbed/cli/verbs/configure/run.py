@@ -31,6 +31,7 @@ class Wanted:
     rules: Sequence[str]
     render: Path | None
     wheels: Path | None = None
+    everything: bool = False
     overwrite: bool = False
     power_cycle: Sequence[str] = ()
 
@@ -58,6 +59,7 @@ def _call(cluster: Cluster, options: Options, wanted: Wanted, screen: Screen) ->
         cluster,
         apply=wanted.apply,
         rules=_split(wanted.rules),
+        everything=wanted.everything,
         only=only,
         render=wanted.render,
         wheels=wanted.wheels,
@@ -79,9 +81,11 @@ def _validate(options: Options, wanted: Wanted) -> None:
     if wanted.rules and wanted.undo is not None:
         raise UsageError("--rule and --undo do not go together", hint="an undo restores all that a run changed")
     if wanted.power_cycle and (
-        wanted.undo is not None or wanted.render or wanted.only or wanted.rules or wanted.wheels
+        wanted.undo is not None or wanted.render or wanted.only or wanted.rules or wanted.wheels or wanted.everything
     ):
         raise UsageError("--power-cycle goes only with --apply and --yes", hint="it names its nodes, and has no undo")
+    if wanted.everything and wanted.undo is not None:
+        raise UsageError("--all and --undo do not go together", hint="an undo restores all that a run changed")
     changing = wanted.apply or wanted.undo is not None
     if changing and options.replay:
         raise UsageError("a recording cannot be changed", hint="leave out --replay")
