@@ -85,7 +85,7 @@ def offloads_after_boot(port: PortView, rule: str, fix: Fix, names: Collection[s
     def is_stored(blocks: Blocks, wanted: Collection[str]) -> bool:
         prefix = next(iter(wanted)).partition(" -K ")[0]
         lines = (command for commands in blocks.values() for command in commands if command.startswith(prefix))
-        return set(names) <= {name for line in lines for name in re.findall(r"(\w+) on\b", line)}
+        return set(names) <= {name for line in lines for name in re.findall(r"\b(\w++) on\b", line)}
 
     if answer := by_unit(port.node, unit_key(rule, port), fix, is_stored):
         return answer
