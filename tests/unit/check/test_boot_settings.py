@@ -20,9 +20,12 @@ from railbed.rules.engine import judge
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "checking.md"
 EXCEPTIONS = {
+    "cable_fec": "an FEC that is right may be what the link negotiated, which the next link-up does again",
+    "congestion_settings": "what is right may be what the driver starts with, which no tool shows",
     "dcbx": "the card's firmware decides who is master at boot, and no tool shows what it will be",
     "firewall": "what stored rules of nftables and iptables admit shows only once they are loaded",
     "link_speed": "its fix turns negotiation on, with which every driver starts",
+    "pcie_settings": "what is right may be what the machine's firmware sets, which no tool shows",
     "rdma_mtu": "it follows the MTU of the interface, which the rule mtu judges",
 }
 """Rules with a fix that a reboot would lose, which do not judge the next boot, each with the reason."""

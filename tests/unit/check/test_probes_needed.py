@@ -12,7 +12,7 @@ from typing import TypeVar
 import pytest
 
 from railbed.check.book import CHECK_BOOK, probes_needed
-from railbed.model.cluster import Cluster, Node, Port, Rail, Switch, SwitchPort
+from railbed.model.cluster import Bmc, Cluster, Node, Port, Rail, Switch, SwitchPort
 from railbed.model.probe import Probe
 from railbed.model.reading import DeviceFacts, Known, Unknown
 from railbed.rules.site import Site
@@ -63,7 +63,7 @@ def full_cluster() -> Cluster:
     for number, name in enumerate(("a", "b"), 1):
         rdma = Port(netdev="eth1", rail="r", address=ip_address(f"10.1.0.{number}"), rdma="mlx5_0")
         plain = Port(netdev="eth2", rail="s", address=ip_address(f"10.2.0.{number}"))
-        nodes[name] = Node(host=name, ports=(rdma, plain))
+        nodes[name] = Node(host=name, ports=(rdma, plain), bmc=Bmc(host=f"{name}-bmc"))
     cables = tuple(SwitchPort(name=f"Ethernet1/{number}", node=name, netdev="eth1") for number, name in enumerate("ab"))
     rails = {"r": Rail(subnet=ip_network("10.1.0.0/24"), speed=100.0), "s": Rail(subnet=ip_network("10.2.0.0/24"))}
     return Cluster(name="x", rails=rails, nodes=nodes, switches={"s1": Switch(host="s1", ports=cables)})
@@ -87,7 +87,8 @@ def test_a_rule_reads_exactly_where_the_file_does_not_decide(name: str) -> None:
     rule = CHECK_BOOK.rules[name]
     is_judged = False
     for tried in clusters():
-        site = Site(tried, {device: Unreadable(device=device) for device in (*tried.nodes, *tried.switches)})
+        devices = (*tried.nodes, *tried.switches, *tried.bmcs())
+        site = Site(tried, {device: Unreadable(device=device) for device in devices})
         for subject in CHECK_BOOK.subjects(rule.scope, site):
             if rule.pointless(subject):
                 continue

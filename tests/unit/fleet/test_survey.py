@@ -27,12 +27,14 @@ from railbed.transport.base import Command, Program, Target, targets_of
 OutputOf = Callable[[str, str, int, str], str]
 """What a node prints, from its name, the probe, how often that was asked before, and the command."""
 survey_module = import_module("railbed.fleet.survey")
+TESTS = ("ping_mtu", "rendezvous")
+"""The probes that contact other nodes."""
 RULES = (mtu_path.RULE, rendezvous_reachable.RULE, reachable.RULE)
 LOAD = "==> load <==\n{load} 1.00 1.00 1/100 100\n2\n100.00 100.10\n"
 
 
 class FakeNodes:
-    """Nodes that print what a function returns, and count how many run at the same time."""
+    """Nodes that print what a function returns, and count how many test others at the same time."""
 
     def __init__(self, output_of: OutputOf, *, silent: dict[str, int] | None = None) -> None:
         self._output_of = output_of
@@ -51,7 +53,8 @@ class FakeNodes:
         yield FakeNode(self, target.name)
 
     async def run(self, node: str, commands: Sequence[Command]) -> AsyncGenerator[Output, None]:
-        self.testing += 1
+        is_testing = any(command.key in TESTS for command in commands)
+        self.testing += is_testing
         self.most_testing = max(self.most_testing, self.testing)
         try:
             for command in commands:
@@ -63,7 +66,7 @@ class FakeNodes:
                     device=node, key=command.key, command="", stdout=text.encode(), exit=0, sent=1.0, received=1.1
                 )
         finally:
-            self.testing -= 1
+            self.testing -= is_testing
 
 
 class FakeNode:

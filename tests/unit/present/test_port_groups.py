@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from railbed.cli.console import SafeConsole, break_between_commands
 from railbed.cli.hints import use_cluster_file
 from railbed.cli.screens.configure import ConfigureScreen
+from railbed.cli.screens.plan import PlanPrinter
 from railbed.cli.screens.text import TextScreen
 from railbed.model import events
 from railbed.model.cluster import Cluster, Node, Port, Rail, Switch, SwitchPort
@@ -253,6 +254,8 @@ def test_two_changes_of_a_device_itself_stay_apart() -> None:
 def printed(screen: TextScreen, *records: Record, columns: int = 80) -> list[str]:
     out = StringIO()
     screen._out = SafeConsole(file=out, width=columns, highlight=False)
+    if isinstance(screen, ConfigureScreen):
+        screen._plan = PlanPrinter(screen._out, site())
     for record in records:
         screen.show(record)
     screen.finish(Path("runs/x"))

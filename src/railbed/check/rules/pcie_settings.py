@@ -25,6 +25,7 @@ PCI Express Base Specification (Device Control Register); NVIDIA Network Operato
 from __future__ import annotations
 
 from collections.abc import Iterator
+from shlex import quote
 
 from railbed.check.shared.card import CARD_PROBES
 from railbed.check.shared.hardware.pcie import port_speed
@@ -88,7 +89,7 @@ def _fix(port: PortView, address: str, before: int) -> Fix:
 
 def _write(address: str, size: int) -> str:
     """Return the command that writes bits 12 to 14 of the device control register: the power of two of 128 bytes."""
-    return f"setpci -s {address} CAP_EXP+8.w={(size // 128).bit_length() - 1 << 12:04x}:7000"
+    return f"setpci -s {quote(address)} CAP_EXP+8.w={(size // 128).bit_length() - 1 << 12:04x}:7000"
 
 
 RULE = Rule(
