@@ -33,7 +33,8 @@ MAX_USER, MAX_PASSWORD = 16, 20
 NO_SESSION = b"Unable to establish"
 REASON_SECONDS = 8.0
 WRONG_LOGIN = re.compile(
-    rb"RAKP 2 HMAC is invalid|RAKP 4[^\n]{0,80}invalid|unauthorized (?:name|role)|(?:invalid|illegal) role", re.IGNORECASE
+    rb"RAKP 2 HMAC is invalid|RAKP 4[^\n]{0,80}invalid|unauthorized (?:name|role)|(?:invalid|illegal) role",
+    re.IGNORECASE,
 )
 WRONG_CIPHER = re.compile(
     rb"invalid (?:authentication|integrity|confidentiality) algorithm|no matching cipher suite", re.IGNORECASE
